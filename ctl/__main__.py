@@ -1,0 +1,7 @@
+"""`python -m ctl` is `windvane`."""
+
+import sys
+
+from ctl import cli
+
+sys.exit(cli.main())

@@ -1,0 +1,94 @@
+"""`windvane`, the operator's command.
+
+Each subcommand is a function that imports what it needs, so that `windvane topics`
+works where only Kafka's client is installed.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from ctl import errors
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one subcommand; returns the exit code."""
+    args = _parser().parse_args(argv)
+    try:
+        return int(args.run(args))
+    except errors.CtlError as error:
+        print(f"windvane: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="windvane",
+        description="GPU telemetry from the edge that steers Kubernetes scheduling.",
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    demo = commands.add_parser("demo", help="the whole pipeline on this machine, simulated GPUs")
+    demo.add_argument("--once", action="store_true", help="run the story unattended and end")
+    demo.add_argument("--kubeconfig", type=Path, help="steer this cluster (default: dry run)")
+    demo.add_argument("--nodes", type=int, default=12, help="simulated nodes, 12 or more")
+    demo.add_argument("--keep", type=Path, metavar="FOLDER", help="keep all state in FOLDER")
+    demo.set_defaults(run=_demo)
+
+    topics = commands.add_parser("topics", help="create or check the Kafka topics")
+    topics.add_argument("action", choices=["create", "check"])
+    topics.add_argument("--bootstrap", default="127.0.0.1:9092", help="host:port of Kafka")
+    topics.add_argument("--partitions", type=int, default=8, help="of every topic (default 8)")
+    topics.add_argument("--replication", type=int, default=1, help="copies of each partition")
+    topics.set_defaults(run=_topics)
+
+    servers = commands.add_parser("servers", help="fetch the embedded servers, print versions")
+    servers.set_defaults(run=_servers)
+
+    schema = commands.add_parser("schema", help="write the contract's JSON Schema files")
+    schema.add_argument("folder", type=Path)
+    schema.set_defaults(run=_schema)
+    return parser
+
+
+def _demo(args: argparse.Namespace) -> int:
+    from ctl.demo import run
+
+    return run.demo(
+        once=args.once, kubeconfig=args.kubeconfig, node_count=args.nodes, keep=args.keep
+    )
+
+
+def _topics(args: argparse.Namespace) -> int:
+    from ctl import topics
+
+    if args.action == "create":
+        for line in topics.create(args.bootstrap, args.partitions, args.replication):
+            print(line)
+    problems = topics.check(args.bootstrap, args.partitions)
+    for line in problems:
+        print(line, file=sys.stderr)
+    if not problems:
+        print(f"all topics are as they should be ({args.partitions} partitions each)")
+    return 1 if problems else 0
+
+
+def _servers(_: argparse.Namespace) -> int:
+    from ctl import servers
+
+    for name, version in servers.versions().items():
+        print(f"{name} {version}")
+    return 0
+
+
+def _schema(args: argparse.Namespace) -> int:
+    from wire import schemas
+
+    args.folder.mkdir(parents=True, exist_ok=True)
+    for name, content in schemas.files().items():
+        (args.folder / name).write_bytes(content)
+        print(args.folder / name)
+    return 0
