@@ -21,8 +21,8 @@ async def _read(bootstrap: str, topic: str) -> list[aiokafka.ConsumerRecord]:
     consumer = aiokafka.AIOKafkaConsumer(bootstrap_servers=bootstrap, enable_auto_commit=False)
     await consumer.start()
     try:
-        await consumer.topics()  # fetches the metadata
-        numbers = consumer.partitions_for_topic(topic)
+        cluster = await consumer._client.fetch_all_metadata()
+        numbers = cluster.partitions_for_topic(topic)
         partitions = [aiokafka.TopicPartition(topic, n) for n in sorted(numbers or ())]
         consumer.assign(partitions)
         await consumer.seek_to_beginning()

@@ -1,0 +1,1 @@
+"""Decisions of the agent, pure: no I/O, no clock, no dice."""

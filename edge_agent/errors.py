@@ -1,0 +1,29 @@
+"""What can go wrong in the agent, by what the caller can do about it.
+
+A library's exception never leaves the module that imports the library; it arrives
+as one of these, with the library's own words in the text.
+"""
+
+
+class AgentError(Exception):
+    """Anything the agent itself has to say; the text is for a person."""
+
+
+class SpoolError(AgentError):
+    """The spool cannot be read or written now."""
+
+
+class SpoolInUseError(SpoolError):
+    """Another process owns this spool."""
+
+
+class LinkError(AgentError):
+    """The broker cannot be reached, refused us, or the connection is gone."""
+
+
+class SourceError(AgentError):
+    """A source cannot give what it was asked for."""
+
+
+class ExporterError(AgentError):
+    """The Prometheus page cannot be served."""

@@ -1,0 +1,1 @@
+"""Where readings come from: one file per source, listed in `catalog`."""

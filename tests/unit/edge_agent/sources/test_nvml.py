@@ -1,0 +1,283 @@
+"""NVML through a fake of what is used of pynvml, and through the real module without a driver."""
+
+# ruff: noqa: N802 - functions are named as the library names them
+
+import types
+
+import pytest
+
+from edge_agent import errors
+from edge_agent.core import normalize, reading
+from edge_agent.sources import nvml
+
+
+class NvmlFakeError(Exception):
+    def __init__(self, value: int) -> None:
+        super().__init__(f"error {value}")
+        self.value = value
+
+
+class FakeNvml:
+    """Two GPUs; `fail[(function, gpu)]` is the code that call raises, `fail[function]` for all."""
+
+    NVMLError = NvmlFakeError
+    nvmlMemory_v2 = 0x02000028  # noqa: N815 - as the library names it
+
+    def __init__(self, uuids=("GPU-A", "GPU-B"), text=str) -> None:
+        self.uuids = list(uuids)
+        self.fail = {}
+        self.calls = []
+        self.text = text
+        self.xids = []
+
+    def __getattr__(self, name):
+        if not name.startswith("nvml"):
+            raise AttributeError(name)
+        return lambda *args: self._call(name, *args)
+
+    def _call(self, name, *args):
+        gpu = args[0] if args and isinstance(args[0], str) else None
+        self.calls.append((name, gpu))
+        for key in (name, (name, gpu), gpu):
+            if key in self.fail:
+                raise NvmlFakeError(self.fail[key])
+        return getattr(self, f"_{name}", lambda *_: 7)(*args)
+
+    def _nvmlDeviceGetCount(self):
+        return len(self.uuids)
+
+    def _nvmlDeviceGetHandleByIndex(self, index):
+        return self.uuids[index]
+
+    def _nvmlDeviceGetUUID(self, handle):
+        return self.text(handle)
+
+    def _nvmlDeviceGetName(self, handle):
+        return self.text("NVIDIA L4")
+
+    def _nvmlDeviceGetPciInfo(self, handle):
+        return types.SimpleNamespace(busId=self.text("0000:01:00.0"))
+
+    def _nvmlSystemGetDriverVersion(self):
+        return self.text("570.1")
+
+    def _nvmlDeviceGetUtilizationRates(self, handle):
+        return types.SimpleNamespace(gpu=42, memory=13)
+
+    def _nvmlDeviceGetMemoryInfo(self, handle, version=None):
+        used = 8 if version else 912
+        return types.SimpleNamespace(total=24_000, used=used, free=23_000, reserved=904)
+
+    def _nvmlDeviceGetMigMode(self, handle):
+        return [0, 0]
+
+    def _nvmlDeviceGetCurrentClocksThrottleReasons(self, handle):
+        return 0x44
+
+    def _nvmlDeviceGetFieldValues(self, handle, ids):
+        return [types.SimpleNamespace(nvmlReturn=0, value=types.SimpleNamespace(uiVal=1))]
+
+    def _nvmlDeviceGetComputeRunningProcesses(self, handle):
+        return [types.SimpleNamespace(pid=4242, usedGpuMemory=2**30)]
+
+    def _nvmlDeviceGetGraphicsRunningProcesses(self, handle):
+        return []
+
+    def _nvmlEventSetWait_v2(self, events, timeout):
+        if not self.xids:
+            raise NvmlFakeError(nvml.TIMEOUT)
+        uuid, xid = self.xids.pop(0)
+        return types.SimpleNamespace(eventType=8, eventData=xid, device=uuid)
+
+
+def opened(lib=None):
+    lib = lib or FakeNvml()
+    source = nvml.Nvml(lib, clock=lambda: 0.0)
+    assert source.available().state == "yes"
+    return lib, source
+
+
+def read(source):
+    (observation,) = source.read()
+    return {gpu.uuid: gpu for gpu in observation.gpus}, observation.events
+
+
+def bytes_of(text):
+    return str(text).encode()
+
+
+def test_the_table_of_fields_is_read():
+    """Every reading of the contract is asked for and comes in its place."""
+    _, source = opened()
+    gpu = read(source)[0]["GPU-A"]
+    found = normalize.normalize(gpu).gpu
+
+    assert set(gpu.readings) == set(reading.READABLE_FIELDS)
+    assert (found.utilization_percent, found.memory_utilization_percent) == (42, 13)
+    assert found.throttle_reasons == ("sw-power-cap", "hw-thermal-slowdown")
+    assert found.recovery_action == "gpu-reset"
+    assert found.mig_enabled is False
+    assert [process.pid for process in found.processes] == [4242]
+
+
+def test_one_unsupported_field_costs_only_itself():
+    """BR-01: NOT_SUPPORTED on GPU A: its field is None and asked once, all else is there."""
+    lib, source = opened()
+    lib.fail["nvmlDeviceGetTotalEnergyConsumption", "GPU-A"] = 3
+    for _ in range(5):
+        gpus, _ = read(source)
+
+    assert gpus["GPU-A"].readings["energy_mj"] == reading.UNSUPPORTED
+    assert gpus["GPU-B"].readings["energy_mj"] == 7
+    assert lib.calls.count(("nvmlDeviceGetTotalEnergyConsumption", "GPU-A")) == 1
+
+
+def test_a_failure_is_of_this_time_only():
+    """A timeout gives no value and a reason; the next tick asks again."""
+    lib, source = opened()
+    lib.fail["nvmlDeviceGetPowerUsage", "GPU-B"] = 10
+    failed = read(source)[0]["GPU-B"].readings["power_mw"]
+    lib.fail.clear()
+
+    assert failed == reading.Failed("error 10")
+    assert read(source)[0]["GPU-B"].readings["power_mw"] == 7
+
+
+def test_a_lost_gpu_does_not_take_the_others_along():
+    """BR-21: every call on B says GPU_IS_LOST: B is lost by its UUID, A goes on."""
+    lib, source = opened()
+    lib.fail["GPU-B"] = nvml.GPU_IS_LOST
+    gpus, _ = read(source)
+
+    assert gpus["GPU-B"] == reading.RawGpu(uuid="GPU-B", state="lost")
+    assert gpus["GPU-A"].readings["utilization_percent"] == 42
+
+
+def test_a_lost_gpu_is_looked_for_again():
+    """NVML is opened anew now and then; a GPU that was reset is found, under its UUID."""
+    lib = FakeNvml()
+    now_s = [0.0]
+    source = nvml.Nvml(lib, clock=lambda: now_s[0])
+    source.available()
+    lib.fail["GPU-B"] = nvml.GPU_IS_LOST
+    read(source)
+    now_s[0] = 61.0
+    read(source)
+    assert read(source)[0]["GPU-B"].state == "lost"
+    lib.fail.clear()
+    lib.uuids.reverse()
+    now_s[0] = 200.0
+
+    assert read(source)[0]["GPU-B"].state == "ok"
+
+
+def test_no_processes_is_idle():
+    """BR-10: NOT_FOUND from the process calls is an empty list, for ever, without a failure."""
+    lib, source = opened()
+    lib.fail["nvmlDeviceGetComputeRunningProcesses"] = nvml.NOT_FOUND
+    for _ in range(10):
+        gpu = read(source)[0]["GPU-A"]
+        assert gpu.processes == ()
+        assert not any(isinstance(v, reading.Failed) for v in gpu.readings.values())
+
+
+def test_names_are_text_in_both_bindings():
+    """BR-15: bytes or str from the binding: the same inventory."""
+    first = nvml.Nvml(FakeNvml(text=str)).available()
+    second = nvml.Nvml(FakeNvml(text=bytes_of)).available()
+
+    assert first == second
+    assert first.gpus[0].name == "NVIDIA L4"
+
+
+def test_memory_of_the_second_version_keeps_reserved_apart():
+    """BR-07: v2 tells 8 used, 904 reserved; without v2, v1 is used, reserved unsupported."""
+    _, source = opened()
+    assert read(source)[0]["GPU-A"].readings["memory_used_bytes"] == 8
+
+    class Old(FakeNvml):
+        def _nvmlDeviceGetMemoryInfo(self, handle, version=None):
+            if version:
+                raise NvmlFakeError(999)
+            return super()._nvmlDeviceGetMemoryInfo(handle)
+
+    _, source = opened(Old())
+    readings = read(source)[0]["GPU-A"].readings
+    assert readings["memory_used_bytes"] == 912
+    assert readings["memory_reserved_bytes"] == reading.UNSUPPORTED
+
+
+def test_unified_memory_is_no_memory_and_still_a_gpu():
+    """BR-05: both memory calls unsupported: the GPU is listed, memory is None."""
+    lib, source = opened()
+    lib.fail["nvmlDeviceGetMemoryInfo"] = 3
+    found = normalize.normalize(read(source)[0]["GPU-A"])
+
+    assert found.gpu.memory_total_bytes is None
+    assert "memory_total_bytes" in found.unsupported
+
+
+def test_mig_switched_on_asks_again_what_is_supported():
+    """BR-03: what a MIG parent does not tell is None; after a change of mode it is asked anew."""
+    lib, source = opened()
+    lib.fail["nvmlDeviceGetUtilizationRates", "GPU-A"] = 3
+    read(source)
+    lib.fail.clear()
+    lib._nvmlDeviceGetMigMode = lambda handle: [1, 1]
+    read(source)
+
+    assert read(source)[0]["GPU-A"].readings["utilization_percent"] == 42
+
+
+def test_xids_come_from_the_event_set():
+    """BR-29: two equal XIDs are two events; then there are none."""
+    lib, source = opened()
+    lib.xids = [("GPU-A", 31), ("GPU-A", 31)]
+    first, second = read(source)[1], read(source)[1]
+
+    assert [(event.xid, event.gpu_uuid) for event in first] == [(31, "GPU-A")] * 2
+    assert second == ()
+
+
+@pytest.mark.parametrize(
+    ("code", "state"),
+    [(12, "no library"), (9, "no library"), (4, "no permission"), (18, "failed"), (999, "failed")],
+    ids=str,
+)
+def test_what_is_missing_is_named(code, state):
+    """BR-28: no library, no driver, no permission: an answer, not an exception."""
+    lib = FakeNvml()
+    lib.fail["nvmlInit"] = code
+
+    assert nvml.Nvml(lib).available().state == state
+
+
+def test_a_driver_without_gpus_is_no_device():
+    """An empty list is told as such, never as a healthy node with no GPU."""
+    assert nvml.Nvml(FakeNvml(uuids=())).available().state == "no device"
+
+
+def test_a_driver_that_goes_away_is_a_source_error():
+    """Uninitialised in the middle of a read: the source fails and is opened again later."""
+    lib, source = opened()
+    lib.fail["nvmlDeviceGetPowerUsage"] = 1
+    with pytest.raises(errors.SourceError):
+        source.read()
+    lib.fail.clear()
+
+    assert source.available().state == "yes"
+
+
+def test_the_real_library_without_a_driver():
+    """BR-28: the real pynvml on a machine without a driver: "no library", in words, repeatedly."""
+    source = nvml.Nvml()
+    found = source.available()
+    if found.state == "yes":
+        pytest.skip("this machine has NVIDIA GPUs")
+
+    assert found.state == "no library"
+    assert found.detail
+    with pytest.raises(errors.SourceError):
+        source.read()
+    source.close()
+    assert source.available().state == "no library"
