@@ -6,6 +6,7 @@ Kafka's jars come from Maven (`kafka/pom.xml`) into the user's cache folder, onc
 from `KAFKA_HOME`.
 """
 
+import contextlib
 import os
 import re
 import shutil
@@ -29,7 +30,7 @@ allow_anonymous true
 persistence {persistence}
 persistence_location {folder}/
 autosave_interval 1
-autosave_on_changes true
+autosave_on_changes false
 max_queued_messages 100000
 max_inflight_messages 1000
 max_packet_size 1048576
@@ -202,7 +203,10 @@ def kafka_libs() -> Path:
         made = subprocess.run(command, capture_output=True, text=True, check=False)
         if made.returncode != 0:
             raise errors.Unavailable(f"Kafka's jars by Maven: {made.stdout[-2000:]}")
-        os.rename(f"{scratch}/lib", libs)  # noqa: PTH104 - whole or not at all
+        with contextlib.suppress(OSError):  # somebody else was faster
+            os.rename(f"{scratch}/lib", libs)  # noqa: PTH104 - whole or not at all
+    if not libs.is_dir():
+        raise errors.Unavailable(f"Kafka's jars by Maven: cannot make {libs}")
     return libs
 
 

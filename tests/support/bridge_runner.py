@@ -3,6 +3,7 @@
 import sys
 import threading
 import time
+import urllib.request
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Self
@@ -163,3 +164,15 @@ def until(happened: Callable[[], object], timeout_s: float = 30.0) -> None:
     while not happened():
         assert time.monotonic() < deadline, "it did not happen in time"
         gate.wait(0.05)
+
+
+def page(port: int) -> str:
+    """The metrics of a bridge."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+        return answer.read().decode()
+
+
+def counter(port: int, name: str) -> float:
+    """A metric of a bridge, summed over its labels."""
+    lines = [x for x in page(port).splitlines() if x.startswith(f"windvane_bridge_{name}")]
+    return sum(float(line.rsplit(" ", 1)[1]) for line in lines)

@@ -1,0 +1,1 @@
+"""The bridge between the MQTT broker and Kafka: nothing acknowledged before Kafka has it."""

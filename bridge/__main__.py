@@ -1,0 +1,7 @@
+"""`python -m bridge`."""
+
+import sys
+
+from bridge import cli
+
+sys.exit(cli.main())

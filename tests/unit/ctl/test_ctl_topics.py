@@ -1,0 +1,22 @@
+"""The configuration of our topics."""
+
+from ctl import topics
+from wire import topics as wire_topics
+
+
+def test_compaction_is_hard_and_only_for_verdicts() -> None:
+    """Verdicts keep the last word of each node and are compacted soon; the rest ends by age."""
+    for spec in wire_topics.topic_specs(4):
+        config = topics.config_of(spec)
+        if spec.name == wire_topics.VERDICTS:
+            assert config["cleanup.policy"] == "compact"
+            assert config["segment.ms"] == "60000"
+            assert float(config["min.cleanable.dirty.ratio"]) <= 0.1
+        else:
+            assert config["cleanup.policy"] == "delete"
+            assert config["retention.ms"] == str(spec.retention_ms)
+
+
+def test_records_of_the_bridge_fit() -> None:
+    """BR-82: the bridge's default limit is below what the topics take."""
+    assert topics.MESSAGE_BYTES_MAX > 900_000
