@@ -6,9 +6,7 @@ to them "run" at once. Everything lives in one folder and ends with the context.
 """
 
 import contextlib
-import json
 import os
-import secrets
 import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -18,11 +16,15 @@ import kubernetes
 import urllib3
 
 from ctl import children, errors, ports
+from support.kube import health, identities
 
 BUILD: Final = Path(__file__).parent / "kube" / "build.sh"
-NEEDED: Final = ("kube-apiserver", "kube-scheduler", "kube-controller-manager", "etcd", "kwok")
-VERSION: Final = "1.34.3"
-RESTRICTED: Final = "windvane-processor"
+STAGES: Final = "stages.yaml"  # what kwok's nodes and pods do, taken from its module
+NEEDED: Final = (
+    *("kube-apiserver", "kube-scheduler", "kube-controller-manager", "etcd", "kwok"),
+    STAGES,
+)
+VERSION: Final = "1.34.3"  # what build.sh builds; a plane's own is `ControlPlane.version`
 
 
 def find_binaries() -> Path:
@@ -31,7 +33,10 @@ def find_binaries() -> Path:
     if given:
         missing = [name for name in NEEDED if not (Path(given) / name).exists()]
         if missing:
-            raise errors.Unavailable(f"KUBEBUILDER_ASSETS={given} lacks {', '.join(missing)}")
+            raise errors.Unavailable(
+                f"KUBEBUILDER_ASSETS={given} lacks {', '.join(missing)}; "
+                "add them, or unset it and run: make kube"
+            )
         return Path(given)
     where = subprocess.run([BUILD, "--where"], capture_output=True, text=True, check=True)
     folder = Path(where.stdout.strip())
@@ -45,10 +50,11 @@ class ControlPlane:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.kubeconfig = folder / "admin.kubeconfig"
         self._bin = find_binaries()
         self._port = ports.free()
-        self._tokens = {"admin": secrets.token_hex(16), RESTRICTED: secrets.token_hex(16)}
+        self._who = identities.Identities(folder, f"https://127.0.0.1:{self._port}")
+        self._granted = False
+        self._health_urls: list[str] = []
         self._children: list[children.Child] = []
         self.core: kubernetes.client.CoreV1Api
 
@@ -65,13 +71,23 @@ class ControlPlane:
         for child in reversed(self._children):
             child.stop()
 
+    @property
+    def kubeconfig(self) -> Path:
+        """Of a user with all rights."""
+        return self._who.kubeconfig(identities.ADMIN)
+
+    @property
+    def version(self) -> str:
+        """What the running API server says it is, without the v."""
+        told = kubernetes.client.VersionApi(self.core.api_client).get_code()
+        return str(told.git_version).removeprefix("v")
+
     def restricted_kubeconfig(self) -> Path:
         """A kubeconfig whose user may get, list, watch and patch nodes, and nothing else."""
-        path = self.folder / "restricted.kubeconfig"
-        if not path.exists():
-            self._grant_nodes()
-            self._write_kubeconfig(path, RESTRICTED)
-        return path
+        if not self._granted:
+            identities.grant_nodes(self.core.api_client, identities.RESTRICTED)
+            self._granted = True
+        return self._who.kubeconfig(identities.RESTRICTED)
 
     def create_gpu_node(
         self, name: str, gpus: int = 1, labels: Mapping[str, str] | None = None
@@ -95,12 +111,16 @@ class ControlPlane:
 
         def ready() -> bool:
             nodes = self.core.list_node().items
-            return wanted <= {n.metadata.name for n in nodes if _is_ready(n)}
+            return wanted <= {n.metadata.name for n in nodes if health.node_is_ready(n)}
 
         children.wait_until("nodes", ready, timeout_s=timeout_s, children=self._children)
 
     def create_gpu_pod(
-        self, name: str, gpus: int = 1, tolerations: list[dict[str, Any]] | None = None
+        self,
+        name: str,
+        gpus: int = 1,
+        tolerations: list[dict[str, Any]] | None = None,
+        namespace: str = "default",
     ) -> None:
         """A pod that any node with a free GPU may take."""
         resources = {"nvidia.com/gpu": str(gpus), "cpu": "100m"}
@@ -110,20 +130,30 @@ class ControlPlane:
             "resources": {"requests": resources, "limits": {"nvidia.com/gpu": str(gpus)}},
         }
         self.core.create_namespaced_pod(
-            "default",
+            namespace,
             {
                 "metadata": {"name": name},
                 "spec": {"containers": [container], "tolerations": tolerations or []},
             },
         )
 
-    def pod_node(self, name: str) -> str | None:
+    def pod_node(self, name: str, namespace: str = "default") -> str | None:
         """The node the scheduler chose, or None while it has not."""
-        node: str | None = self.core.read_namespaced_pod(name, "default").spec.node_name
+        node: str | None = self.core.read_namespaced_pod(name, namespace).spec.node_name
         return node
 
+    def wait_bound(self, name: str, timeout_s: float, namespace: str = "default") -> str:
+        """The node the scheduler chose; raises `CtlError` when it has chosen none in time."""
+        children.wait_until(
+            f"binding of pod {name}",
+            lambda: bool(self.pod_node(name, namespace)),
+            timeout_s=timeout_s,
+            children=self._children,
+        )
+        return str(self.pod_node(name, namespace))
+
     def _start(self) -> None:
-        self._make_keys()
+        self._who.make()
         etcd_url = f"http://127.0.0.1:{ports.free()}"
         peer_url = f"http://127.0.0.1:{ports.free()}"
         self._run(
@@ -139,11 +169,11 @@ class ControlPlane:
             "--auto-compaction-retention=5m",
         )
         self._run_api_server(etcd_url)
-        self._write_kubeconfig(self.kubeconfig, "admin")
         client = kubernetes.config.new_client_from_config(str(self.kubeconfig))
         self.core = kubernetes.client.CoreV1Api(client)
         children.wait_until("API server", self._answers, timeout_s=60, children=self._children)
         self._run_controllers()
+        children.wait_until("controllers", self._healthy, timeout_s=60, children=self._children)
         with contextlib.suppress(kubernetes.client.ApiException):
             self.core.create_namespaced_service_account(
                 "default", {"metadata": {"name": "default"}}
@@ -156,39 +186,34 @@ class ControlPlane:
             f"--secure-port={self._port}",
             "--bind-address=127.0.0.1",
             "--advertise-address=127.0.0.1",
-            f"--tls-cert-file={self.folder / 'server.crt'}",
-            f"--tls-private-key-file={self.folder / 'server.key'}",
-            f"--token-auth-file={self.folder / 'tokens.csv'}",
+            f"--tls-cert-file={self._who.server_cert}",
+            f"--tls-private-key-file={self._who.server_key}",
+            f"--token-auth-file={self._who.tokens}",
             "--authorization-mode=Node,RBAC",
             "--service-cluster-ip-range=10.96.0.0/16",
             "--service-account-issuer=https://windvane.test",
-            f"--service-account-key-file={self.folder / 'sa.key'}",
-            f"--service-account-signing-key-file={self.folder / 'sa.key'}",
+            f"--service-account-key-file={self._who.account_key}",
+            f"--service-account-signing-key-file={self._who.account_key}",
             "--enable-admission-plugins=NodeRestriction",
             "--endpoint-reconciler-type=none",
         )
 
     def _run_controllers(self) -> None:
         config = f"--kubeconfig={self.kubeconfig}"
-        fast = ("--kube-api-qps=300", "--kube-api-burst=600", "--leader-elect=false")
+        both = (config, "--bind-address=127.0.0.1", "--leader-elect=false")
+        fast = ("--kube-api-qps=300", "--kube-api-burst=600")
         self._run(
             "kube-controller-manager",
-            config,
+            *both,
             *fast,
-            f"--secure-port={ports.free()}",
-            "--bind-address=127.0.0.1",
-            f"--service-account-private-key-file={self.folder / 'sa.key'}",
-            f"--root-ca-file={self.folder / 'server.crt'}",
+            self._serving("--secure-port=", "https"),
+            f"--service-account-private-key-file={self._who.account_key}",
+            f"--root-ca-file={self._who.server_cert}",
             "--use-service-account-credentials=true",
             "--node-monitor-grace-period=180s",
         )
-        self._run(
-            "kube-scheduler",
-            config,
-            *fast,
-            f"--secure-port={ports.free()}",
-            "--bind-address=127.0.0.1",
-        )
+        serving = self._serving("--secure-port=", "https")
+        self._run("kube-scheduler", *both, *fast, serving)
         self._run(
             "kwok",
             config,
@@ -197,9 +222,14 @@ class ControlPlane:
             "--node-lease-duration-seconds=40",
             "--cidr=10.244.0.0/16",
             "--node-ip=127.0.0.1",
-            f"--server-address=127.0.0.1:{ports.free()}",
-            f"--config={self._bin / 'stages.yaml'}",
+            self._serving("--server-address=127.0.0.1:", "http"),
+            f"--config={self._bin / STAGES}",
         )
+
+    def _serving(self, flag: str, scheme: str) -> str:
+        port = ports.free()
+        self._health_urls.append(f"{scheme}://127.0.0.1:{port}/healthz")
+        return f"{flag}{port}"
 
     def _run(self, name: str, *args: str) -> None:
         child = children.Child(name, [str(self._bin / name), *args], self.folder)
@@ -212,60 +242,7 @@ class ControlPlane:
         except (kubernetes.client.ApiException, urllib3.exceptions.HTTPError):
             return False
 
-    def _make_keys(self) -> None:
-        openssl = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "30"]
-        name = ["-subj", "/CN=windvane-test", "-addext", "subjectAltName=IP:127.0.0.1"]
-        out = ["-keyout", str(self.folder / "server.key"), "-out", str(self.folder / "server.crt")]
-        subprocess.run([*openssl, *name, *out], check=True, capture_output=True)
-        sa_key = str(self.folder / "sa.key")
-        subprocess.run(
-            ["openssl", "genrsa", "-out", sa_key, "2048"], check=True, capture_output=True
-        )
-        lines = [
-            f"{self._tokens['admin']},admin,1,system:masters",
-            f"{self._tokens[RESTRICTED]},{RESTRICTED},2",
-        ]
-        (self.folder / "tokens.csv").write_text("\n".join(lines) + "\n")
-
-    def _write_kubeconfig(self, path: Path, user: str) -> None:
-        cluster = {
-            "server": f"https://127.0.0.1:{self._port}",
-            "certificate-authority": str(self.folder / "server.crt"),
-        }
-        config = {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [{"name": "test", "cluster": cluster}],
-            "users": [{"name": user, "user": {"token": self._tokens[user]}}],
-            "contexts": [{"name": "test", "context": {"cluster": "test", "user": user}}],
-            "current-context": "test",
-        }
-        path.write_text(json.dumps(config, indent=1))
-
-    def _grant_nodes(self) -> None:
-        rbac = kubernetes.client.RbacAuthorizationV1Api(self.core.api_client)
-        rule = {
-            "apiGroups": [""],
-            "resources": ["nodes"],
-            "verbs": ["get", "list", "watch", "patch"],
-        }
-        rbac.create_cluster_role({"metadata": {"name": RESTRICTED}, "rules": [rule]})
-        rbac.create_cluster_role_binding(
-            {
-                "metadata": {"name": RESTRICTED},
-                "roleRef": {
-                    "apiGroup": "rbac.authorization.k8s.io",
-                    "kind": "ClusterRole",
-                    "name": RESTRICTED,
-                },
-                "subjects": [
-                    {"kind": "User", "name": RESTRICTED, "apiGroup": "rbac.authorization.k8s.io"}
-                ],
-            }
-        )
-
-
-def _is_ready(node: Any) -> bool:
-    conditions = {c.type: c.status for c in node.status.conditions or ()}
-    taints = {t.key for t in node.spec.taints or ()}
-    return conditions.get("Ready") == "True" and "node.kubernetes.io/not-ready" not in taints
+    def _healthy(self) -> bool:
+        while self._health_urls and health.program_is_well(self._health_urls[0]):
+            self._health_urls.pop(0)
+        return not self._health_urls
