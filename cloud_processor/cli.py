@@ -1,0 +1,71 @@
+"""`windvane-processor`: read settings, run until told to stop.
+
+Exit codes: 0 after SIGTERM or SIGINT, 1 when it cannot go on (a supervisor starts it
+again), 2 when a person has to mend settings or topics first.
+"""
+
+import argparse
+import asyncio
+import logging
+import os
+import signal
+import sys
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+
+from cloud_processor import app, config, errors
+from wire.settings import Problems
+
+EXIT_OK, EXIT_FAILED, EXIT_UNUSABLE = 0, 1, 2
+QUIET = ("aiokafka", "faust", "mode", "aiohttp", "urllib3", "kubernetes")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the program; the exit code."""
+    parser = argparse.ArgumentParser(prog="windvane-processor", description=__doc__)
+    parser.add_argument("--config", type=Path, help="TOML file with settings")
+    arguments = parser.parse_args(argv)
+    try:
+        settings = config.read(_table(arguments.config), os.environ)
+    except Problems as problems:
+        sys.stderr.write("".join(f"{line}\n" for line in problems.lines))
+        return EXIT_UNUSABLE
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    for name in QUIET:
+        logging.getLogger(name).setLevel(logging.WARNING)
+    try:
+        asyncio.run(_run(settings))
+    except (errors.WrongTopics, errors.KubeUnusable) as error:
+        sys.stderr.write(f"{error}\n")
+        return EXIT_UNUSABLE
+    except errors.ProcessorError as error:
+        sys.stderr.write(f"{error}\n")
+        return EXIT_FAILED
+    except Exception:
+        logging.getLogger(__name__).exception("the processor ends")
+        return EXIT_FAILED
+    return EXIT_OK
+
+
+async def _run(settings: config.Settings) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    await app.serve(settings, stop)
+
+
+def _table(path: Path | None) -> dict[str, object]:
+    if path is None:
+        return {}
+    try:
+        return tomllib.loads(path.read_text())
+    except OSError as error:
+        raise Problems([f"--config: {error}"]) from error
+    except tomllib.TOMLDecodeError as error:
+        raise Problems([f"--config: {path}: {error}"]) from error
+
+
+if __name__ == "__main__":
+    sys.exit(main())

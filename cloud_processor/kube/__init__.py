@@ -1,0 +1,1 @@
+"""The Kubernetes shells, and the only home of the `kubernetes` client."""

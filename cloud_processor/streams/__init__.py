@@ -1,0 +1,1 @@
+"""The Faust shells: they move records and perform what the core decided."""
