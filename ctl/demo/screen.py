@@ -36,7 +36,7 @@ class Screen:
 
     def say(self, line: str) -> None:
         """A line above the table."""
-        self._console.print(line, highlight=False, markup=False)
+        self._console.print(line, highlight=False, markup=False, soft_wrap=True)
 
     def show(self, nodes: Mapping[str, Mapping[str, Any]], lines: Sequence[str]) -> None:
         """The fleet as it is now, and what is new in the story."""
