@@ -4,11 +4,11 @@ import threading
 
 import prometheus_client as prom
 import pytest
-from support import steering
 
 from cloud_processor import config, telemetry
 from cloud_processor.core import policy
 from cloud_processor.kube import client, directory, writer
+from support import steering
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
 
@@ -23,22 +23,16 @@ def test_labels_and_taints_on_a_real_node(plane):
     plane.wait_ready(names, 60)
     told = telemetry.Telemetry(prom.CollectorRegistry())
     api = client.NodeWriter(
-        config.Kube(
-            mode="kubeconfig", kubeconfig=str(plane.restricted_kubeconfig()), dry_run=False
-        )
+        config.Kube(mode="kubeconfig", kubeconfig=str(plane.restricted_kubeconfig()), dry_run=False)
     )
-    known = directory.KubeDirectory(
-        reader=api, rules=policy.Policy(), cluster="", telemetry=told
-    )
+    known = directory.KubeDirectory(reader=api, rules=policy.Policy(), cluster="", telemetry=told)
     answers, answered = [], threading.Semaphore(0)
 
     def answer(result):
         answers.append(result)
         answered.release()
 
-    made = writer.Writer(
-        api=api, known=known, domain="windvane.io", answer=answer, telemetry=told
-    )
+    made = writer.Writer(api=api, known=known, domain="windvane.io", answer=answer, telemetry=told)
     known.start()
     assert known.listed.wait(30)
     made.start()
