@@ -63,6 +63,7 @@ class Processor:
         self.health = health.Health(stall_s=stall_s, now_s=time.monotonic())
         self._attach()
         self._failed: asyncio.Future[None] | None = None
+        self._ending = False
         self._tasks: set[asyncio.Task[None]] = set()
 
     def _attach(self) -> None:
@@ -115,7 +116,7 @@ class Processor:
             raise reason
 
     def _started(self, starting: "asyncio.Future[Any]") -> None:
-        if starting.cancelled():
+        if starting.cancelled() or self._ending:
             return
         error = starting.exception()
         if error is not None:
@@ -128,6 +129,7 @@ class Processor:
         self._spawn(_every(flush_s, self.flush))
 
     async def _end(self, starting: Any, waits: Any) -> None:
+        self._ending = True
         for task in (*self._tasks, *waits):
             task.cancel()
         if self.app.started and starting.done():

@@ -10,6 +10,7 @@ import logging
 import os
 import signal
 import sys
+import threading
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ from cloud_processor import app, config, errors
 from wire.settings import Problems
 
 EXIT_OK, EXIT_FAILED, EXIT_UNUSABLE = 0, 1, 2
+HARD_STOP_S = 4.0
 QUIET = ("aiokafka", "faust", "mode", "aiohttp", "urllib3", "kubernetes")
 
 
@@ -52,8 +54,23 @@ async def _run(settings: config.Settings) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+        loop.add_signal_handler(number, _end, stop)
     await app.serve(settings, stop)
+
+
+def _end(stop: asyncio.Event) -> None:
+    """End in good order; but Faust waits for a Kafka that is away, and a stop must not."""
+    stop.set()
+    hard = threading.Timer(HARD_STOP_S, _leave)
+    hard.daemon = True
+    hard.start()
+
+
+def _leave() -> None:
+    logging.getLogger(__name__).warning(
+        "not ended in %.0f s; what is not acknowledged will be read again", HARD_STOP_S
+    )
+    os._exit(EXIT_OK)
 
 
 def _table(path: Path | None) -> dict[str, object]:

@@ -17,7 +17,7 @@ from support import kafka_reader
 from support.processor_runner import Feeder, Worker, unix_ms, until
 from wire import codec, topics
 from wire.aggregate import Aggregate
-from wire.sample import Envelope
+from wire.sample import Envelope, Status
 
 RUNS = int(os.environ.get("WINDVANE_KILL_RUNS", "1"))
 NODES = 24
@@ -74,6 +74,9 @@ async def test_killing_a_worker_loses_nothing(kafka, tmp_path, run):
     dice = random.Random(run)
     with workers[0], workers[1]:
         async with Feeder(boot, cluster) as feed:
+            for node in names:  # a sign of life: what follows is stamped long ago
+                birth = Status(ts_unix_ms=unix_ms(), state="birth", agent_version="0")
+                await feed.send("status", node, [birth])
             await asyncio.sleep(2)
             loading = asyncio.ensure_future(load(feed, names, SECONDS))
             await asyncio.sleep(SECONDS / 3 + dice.uniform(0, 2))
