@@ -20,3 +20,21 @@ def test_compaction_is_hard_and_only_for_verdicts() -> None:
 def test_records_of_the_bridge_fit() -> None:
     """BR-82: the bridge's default limit is below what the topics take."""
     assert topics.MESSAGE_BYTES_MAX > 900_000
+
+
+def test_configuration_that_loses_records_is_named() -> None:
+    """A compacted events topic, or a shorter retention, is a problem; a longer one is not."""
+    (events,) = (s for s in wire_topics.topic_specs(1) if s.name == wire_topics.EVENTS)
+    right = dict(topics.config_of(events))
+    short = {**right, "retention.ms": "60000"}
+    long = {**right, "retention.ms": str(10 * events.retention_ms)}
+
+    assert topics.config_problems(events, right) == []
+    assert topics.config_problems(events, long) == []
+    assert topics.config_problems(events, {**right, "retention.ms": "-1"}) == []
+    assert topics.config_problems(events, short) == [
+        f"topic {events.name}: retention.ms is 60000, must be {events.retention_ms} or more"
+    ]
+    assert topics.config_problems(events, {**right, "cleanup.policy": "compact"}) == [
+        f"topic {events.name}: cleanup.policy is compact, must be delete"
+    ]
