@@ -104,9 +104,6 @@ class Telemetry:
         self._flushed.inc(nodes)
         self._flush_s.observe(seconds)
 
-    def flush_failed(self, detail: str) -> None:
-        log.error("state could not be written, nothing was acknowledged: %s", detail)
-
     def assigned(self, partitions: int, nodes: int) -> None:
         log.info("assigned: %d partitions, %d nodes known", partitions, nodes)
         self._rebalances.inc()

@@ -23,9 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the agent; 0 after a signal, 1 when it cannot go on, 2 when the settings are wrong."""
     parser = argparse.ArgumentParser(prog="windvane-agent", description=DESCRIPTION)
     parser.add_argument("--config", metavar="FILE", default="", help="settings in TOML")
-    parser.add_argument(
-        "--log-level", default="info", choices=["debug", "info", "warning", "error"]
-    )
+    parser.add_argument("--log-level", default="info", choices=LOG_LEVELS)
     given = parser.parse_args(arguments)
     logging.basicConfig(
         level=given.log_level.upper(),

@@ -69,11 +69,6 @@ class Ledger:
         """When the oldest message that Kafka does not hold arrived."""
         return next(iter(self._open.values())).arrived_ms if self._open else None
 
-    @property
-    def has_claims(self) -> bool:
-        """Whether anything waits to be confirmed."""
-        return bool(self._claims)
-
     def connected(self) -> None:
         """A new connection: packets of the last one cannot be acknowledged any more."""
         self._order.clear()

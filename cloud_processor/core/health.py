@@ -76,7 +76,10 @@ def describe(reason: str) -> str:
     """A reason in words."""
     if reason.startswith("xid-"):
         code = int(reason.removeprefix("xid-"))
-        return f"XID {code} ({xids.name_of(code)})"
+        action = xids.action_of(code)
+        todo = "" if action == "none" else f"; {action.replace('_', ' ')}"
+        named = f" ({xids.name_of(code)}{todo})" if code in xids.NAMED else ""
+        return f"XID {code}{named}"
     return reason.replace("-", " ")
 
 

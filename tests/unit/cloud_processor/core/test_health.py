@@ -160,5 +160,6 @@ def test_a_failed_gpu_is_never_well_within_its_dwell(story):
 
 def test_reasons_are_words_for_a_person():
     """What stands in a wish is read by whoever is on call."""
-    assert health.describe("xid-79") == "XID 79 (GPU lost from the PCIe bus)"
+    assert health.describe("xid-79") == "XID 79 (GPU lost from the PCIe bus; reboot)"
+    assert health.describe("xid-13") == "XID 13"
     assert health.describe("needs-gpu-reset") == "needs gpu reset"
