@@ -73,6 +73,14 @@ class Spool:
     def _open(self, file: Path, cluster: str, node: str) -> None:
         with _sqlite_errors(f"cannot open {file}"):
             self._db = sqlite3.connect(file, isolation_level=None, check_same_thread=False)
+        try:
+            self._load(file, cluster, node)
+        except BaseException:
+            self._db.close()
+            raise
+
+    def _load(self, file: Path, cluster: str, node: str) -> None:
+        with _sqlite_errors(f"cannot open {file}"):
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=FULL")
             self._db.execute("PRAGMA cache_size=-512")
@@ -86,7 +94,6 @@ class Spool:
             ).fetchone()
             spooled = self._db.execute("SELECT COUNT(*) FROM records").fetchone()[0]
         if owner[:2] != (cluster, node):
-            self._db.close()
             raise SpoolError(
                 f"spool {file} holds records of {owner[0]}/{owner[1]}, not {cluster}/{node}: "
                 "let them be delivered, or move the folder away"
