@@ -14,6 +14,9 @@ from wire.verdict import Outcome
 
 log = logging.getLogger("cloud_processor")
 
+# Reports that come in thousands when records are read again: counted, not told.
+COMMON_REPORTS = frozenset({"duplicate", "event-noted"})
+
 
 class Telemetry:
     """The processor's happenings."""
@@ -89,7 +92,8 @@ class Telemetry:
         self._verdicts.labels("yes" if changed else "no").inc()
 
     def reported(self, name: str, node: str, detail: str) -> None:
-        log.info("%s: %s: %s", node, name, detail)
+        level = logging.DEBUG if name in COMMON_REPORTS else logging.INFO
+        log.log(level, "%s: %s: %s", node, name, detail)
         self._reports.labels(name).inc()
 
     def wished(self, node: str, reason: str) -> None:

@@ -62,6 +62,8 @@ def _run(
         _wait_for_fleet(teller, shown, node_count)
         teller.run(lambda: shown.show(teller.nodes, teller.lines))
         came_true = _verdict_on(teller, shown)
+        if not once:
+            shown.say(f"it goes on until Ctrl-C; more faults: append lines to {pipe.control_file}")
         while not once:
             teller.poll(lambda: shown.show(teller.nodes, teller.lines))
     return 0 if came_true else 1

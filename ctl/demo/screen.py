@@ -5,6 +5,7 @@ from typing import Any, Final, Self
 
 from rich import console, live, table, text
 
+NUMBERS: Final = {"GPU %", "age s", "records", "missing"}
 STYLES: Final = {
     "fresh": "green",
     "stale": "yellow",
@@ -51,7 +52,7 @@ def fleet_table(nodes: Mapping[str, Mapping[str, Any]]) -> table.Table:
     """One row a node."""
     made = table.Table(title="Windvane: what each node looks like, and what is done about it")
     for name in ("node", "load", "GPU %", "health", "telemetry", "age s", "records", "missing"):
-        made.add_column(name, justify="right" if name in {"GPU %", "age s"} else "left")
+        made.add_column(name, justify="right" if name in NUMBERS else "left")
     made.add_column("taints", overflow="fold")
     for name in sorted(nodes):
         made.add_row(*_row(name, nodes[name]))
