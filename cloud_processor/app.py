@@ -129,6 +129,12 @@ class Processor:
         self._spawn(_every(flush_s, self.flush))
 
     async def _end(self, starting: Any, waits: Any) -> None:
+        import faulthandler, sys
+        faulthandler.dump_traceback_later(4.0)
+        def dump():
+            for t in asyncio.all_tasks(self._loop):
+                print("TASK", t.get_name(), file=sys.stderr); t.print_stack(limit=6)
+        self._loop.call_later(3.5, dump)
         self._ending = True
         for task in (*self._tasks, *waits):
             task.cancel()

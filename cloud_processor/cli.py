@@ -20,7 +20,15 @@ from wire.settings import Problems
 
 EXIT_OK, EXIT_FAILED, EXIT_UNUSABLE = 0, 1, 2
 HARD_STOP_S = 4.0
-QUIET = ("aiokafka", "faust", "mode", "aiohttp", "urllib3", "kubernetes")
+QUIET = (
+    "cloud_processor.streams.transport",
+    "aiokafka",
+    "faust",
+    "mode",
+    "aiohttp",
+    "urllib3",
+    "kubernetes",
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

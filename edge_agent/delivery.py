@@ -229,7 +229,7 @@ class Delivery:
         if action.lane == "status":
             message = self._status(codec.decode_record(action.bodies[0]))
         else:
-            message = self._message(action.bodies, _seqs_text(action.seqs))
+            message = self._message(action.bodies, topics.seqs_text(action.seqs))
         try:
             mid = self._session.publish(
                 self._topics[action.lane],
@@ -345,11 +345,6 @@ class Delivery:
     def _will(self) -> publisher.Will:
         death = self._status(self._death("connection lost"))
         return publisher.Will(self._topics["status"], death.payload, death.id)
-
-
-def _seqs_text(seqs: Iterable[int]) -> str:
-    """Seqs as they stand in a message's id (see `wire.topics.event_id`)."""
-    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in topics.to_ranges(seqs))
 
 
 def _now_ms() -> int:

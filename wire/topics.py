@@ -120,14 +120,18 @@ def to_ranges(seqs: Iterable[int]) -> tuple[tuple[int, int], ...]:
     return tuple(ranges)
 
 
+def seqs_text(seqs: Iterable[int]) -> str:
+    """Seqs as they stand in an id: ranges, `7-9,12`; empty for none."""
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in to_ranges(seqs))
+
+
 def event_id(envelope: Envelope) -> str:
     """The id of a message: the same records have the same id wherever they are seen.
 
     `cluster/node/epoch/seqs`, seqs as ranges (`7`, `7-9`, `7-9,12`); a status has its
     time in the place of seqs, because it is not counted.
     """
-    seqs = to_ranges(r.seq for r in envelope.records if not isinstance(r, Status))
-    tail = ",".join(str(a) if a == b else f"{a}-{b}" for a, b in seqs)
+    tail = seqs_text(r.seq for r in envelope.records if not isinstance(r, Status))
     if not tail:
         times = [r.ts_unix_ms for r in envelope.records]
         tail = f"status-{max(times, default=envelope.sent_unix_ms)}"

@@ -15,6 +15,6 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[cluster.ControlP
         cluster.find_binaries()
     except errors.Unavailable as reason:
         server_fixtures.unavailable(reason)
-    server_fixtures.USED[f"Kubernetes {cluster.VERSION}"] += 0
     with cluster.ControlPlane(tmp_path_factory.mktemp("kube")) as made:
+        server_fixtures.USED[f"Kubernetes {made.version}"] += 0
         yield made
