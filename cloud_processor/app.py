@@ -13,23 +13,22 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import faust
 import prometheus_client as prom
 
 from cloud_processor import config
 from cloud_processor import telemetry as tell
-from cloud_processor.kube import client, directory, dry, results, writer
-from cloud_processor.streams import log, nodes, outlet, pools, tables, transport
+from cloud_processor.kube import results, steering
+from cloud_processor.streams import engine, log, nodes, outlet, pools, tables
 from cloud_processor.web import fleet, health, pages
 from wire import topics
 
 TICK_S = 0.25
 WATCH_S = 2.0
 KAFKA_WAIT_S = 60.0
-STOP_FLUSH_S = 2.0
+STOP_FLUSH_S = 1.5
+STOP_FAUST_S = 2.0
+STOP_TASKS_S = 0.5
 STALL_MIN_S = 30.0
-
-KubeParts = tuple[directory.Directory, Any]
 
 
 class Processor:
@@ -38,9 +37,9 @@ class Processor:
     def __init__(self, settings: config.Settings, *, replication: int = 1) -> None:
         self.settings = settings
         self.telemetry = tell.Telemetry(prom.CollectorRegistry())
-        self.app = faust_app(settings, replication)
+        self.app = engine.faust_app(settings, replication)
         self.outlet = outlet.Outlet(self.app, settings.kafka.partitions)
-        self.directory, self.writer = _kube(settings, self.telemetry, self._answer)
+        self.directory, self.writer = steering.build(settings, self.telemetry, self._answer)
         self.nodes = nodes.NodeStep(
             states=tables.table(self.app, tables.NODE_STATE, settings),
             windows=tables.table(self.app, tables.WINDOWS, settings),
@@ -62,14 +61,15 @@ class Processor:
         stall_s = max(STALL_MIN_S, 4 * settings.state.flush_ms / 1000)
         self.health = health.Health(stall_s=stall_s, now_s=time.monotonic())
         self._attach()
+        self.ended_cleanly = True
         self._failed: asyncio.Future[None] | None = None
         self._ending = False
         self._tasks: set[asyncio.Task[None]] = set()
 
     def _attach(self) -> None:
         app = self.app
-        inputs = app.topic(*nodes.INPUTS, **_RAW)
-        verdicts = app.topic(topics.VERDICTS, **_RAW)
+        inputs = app.topic(*nodes.INPUTS, **engine.RAW)
+        verdicts = app.topic(topics.VERDICTS, **engine.RAW)
         app.agent(inputs, name="nodes")(self._agent(self.nodes.run))
         app.agent(verdicts, name="pools")(self._agent(self.pools.run))
         app.on_partitions_revoked.connect(self._revoked, weak=False)
@@ -129,12 +129,6 @@ class Processor:
         self._spawn(_every(flush_s, self.flush))
 
     async def _end(self, starting: Any, waits: Any) -> None:
-        import faulthandler, sys
-        faulthandler.dump_traceback_later(4.0)
-        def dump():
-            for t in asyncio.all_tasks(self._loop):
-                print("TASK", t.get_name(), file=sys.stderr); t.print_stack(limit=6)
-        self._loop.call_later(3.5, dump)
         self._ending = True
         for task in (*self._tasks, *waits):
             task.cancel()
@@ -143,11 +137,16 @@ class Processor:
                 async with asyncio.timeout(STOP_FLUSH_S):
                     await self.flush()
                     await self.app.consumer.commit()
-        await self.app.stop()
+        ending = asyncio.ensure_future(self.app.stop())
+        await asyncio.wait({ending}, timeout=STOP_FAUST_S)
         starting.cancel()
         self.writer.stop()
         self.directory.stop()
-        await asyncio.gather(starting, *self._tasks, *waits, return_exceptions=True)
+        leaving = {ending, starting, *self._tasks, *waits}
+        _, hanging = await asyncio.wait(leaving, timeout=STOP_TASKS_S)
+        self.ended_cleanly = not hanging
+        if hanging:
+            self.telemetry.stop_forced(", ".join(sorted(map(_name, hanging))))
 
     async def flush(self) -> None:
         """Write the state of both steps and acknowledge what it covers."""
@@ -216,76 +215,12 @@ class Processor:
             self._failed.set_exception(error)
 
 
-_RAW: dict[str, Any] = {
-    "key_type": bytes,
-    "value_type": bytes,
-    "key_serializer": "raw",
-    "value_serializer": "raw",
-    "allow_empty": True,
-}
+async def serve(settings: config.Settings, stop: asyncio.Event) -> bool:
+    """Check Kafka, build the processor, run it; whether all of it has ended.
 
-
-def faust_app(settings: config.Settings, replication: int) -> faust.App:
-    """The Faust app with its settings; the reasons are in `DESIGN.md`."""
-    brokers = ";".join(f"kafka://{host.strip()}" for host in settings.kafka.bootstrap.split(","))
-    app = faust.App(
-        settings.instance,
-        broker=brokers,
-        autodiscover=False,
-        store=tables.store_url(settings),
-        datadir=settings.data_dir,
-        topic_partitions=settings.kafka.partitions,
-        topic_replication_factor=replication,
-        topic_allow_declare=True,
-        topic_disable_leader=True,
-        table_standby_replicas=0,
-        broker_session_timeout=6.0,
-        broker_heartbeat_interval=1.0,
-        broker_request_timeout=40.0,
-        broker_commit_interval=1.0,
-        broker_max_poll_records=500,
-        consumer_auto_offset_reset="earliest",
-        producer_linger=0.005,
-        producer_max_batch_size=256 * 1024,
-        producer_max_request_size=1_000_000,
-        producer_request_timeout=40.0,
-        stream_wait_empty=False,
-        stream_recovery_delay=0.0,
-        web_host=settings.web.host,
-        web_bind=settings.web.host,
-        web_port=settings.web.port,
-        web_router_enabled=False,
-        web_tables_enabled=False,
-        web_graph_enabled=False,
-        web_stats_enabled=False,
-        web_metrics_enabled=False,
-    )
-    app.transport = transport.Transport(app.conf.broker_consumer, app)
-    return app
-
-
-def _kube(
-    settings: config.Settings, telemetry: tell.Telemetry, answer: results.Answer
-) -> KubeParts:
-    kube, domain = settings.kube, settings.policy.domain
-    if kube.mode == "off":
-        everyone = directory.Everyone()
-        return everyone, dry.DryWriter(known=everyone, domain=domain, answer=answer)
-    api = client.NodeReader(kube) if kube.dry_run else client.NodeWriter(kube)
-    if kube.mode == "in-cluster":
-        client.check_credentials(api)
-    known = directory.KubeDirectory(
-        reader=api, rules=settings.policy, cluster=kube.cluster, telemetry=telemetry
-    )
-    if not isinstance(api, client.NodeWriter):
-        return known, dry.DryWriter(known=known, domain=domain, answer=answer)
-    real = writer.Writer(api=api, known=known, domain=domain, answer=answer, telemetry=telemetry)
-    known.on_change(real.node_changed)
-    return known, real
-
-
-async def serve(settings: config.Settings, stop: asyncio.Event) -> None:
-    """Check Kafka, build the processor, run it."""
+    When not, something of Faust hangs. State is written and committed by then, and what is
+    not will be read again, so the process may be left at once.
+    """
     kafka = settings.kafka
     telemetry = tell.Telemetry(prom.CollectorRegistry())
     checking = asyncio.ensure_future(
@@ -303,11 +238,17 @@ async def serve(settings: config.Settings, stop: asyncio.Event) -> None:
     if stop.is_set():
         checking.cancel()
         await asyncio.wait({checking})
-        return
-    await Processor(settings, replication=checking.result()).run(stop)
+        return True
+    processor = Processor(settings, replication=checking.result())
+    await processor.run(stop)
+    return processor.ended_cleanly
 
 
 async def _every(seconds: float, work: Callable[[], Awaitable[None]]) -> None:
     while True:
         await asyncio.sleep(seconds)
         await work()
+
+
+def _name(task: "asyncio.Future[Any]") -> str:
+    return task.get_name() if isinstance(task, asyncio.Task) else repr(task)

@@ -63,7 +63,9 @@ async def _run(settings: config.Settings) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, _end, stop)
-    await app.serve(settings, stop)
+    if not await app.serve(settings, stop):
+        logging.shutdown()
+        os._exit(EXIT_OK)
 
 
 def _end(stop: asyncio.Event) -> None:

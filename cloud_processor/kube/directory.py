@@ -20,6 +20,7 @@ from cloud_processor.core import plan, policy
 from cloud_processor.kube import client, nodes
 
 WATCH_TIMEOUT_S = 240
+STOP_S = 0.5
 PAUSE_MIN_S = 0.5
 PAUSE_MAX_S = 30.0
 GONE = 410
@@ -115,7 +116,7 @@ class KubeDirectory:
         self._stopping.set()
         if self._watch is not None:
             self._watch.close()
-        self._thread.join(timeout=2.0)
+        self._thread.join(timeout=STOP_S)
 
     def _run(self) -> None:
         pause_s = PAUSE_MIN_S

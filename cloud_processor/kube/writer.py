@@ -32,6 +32,7 @@ from cloud_processor.kube import client, directory, limiter, nodes, results
 
 THREADS = 4
 CONFLICT_ROUNDS = 5
+STOP_S = 0.5
 
 
 class Pace(Struct, frozen=True, kw_only=True):
@@ -92,8 +93,9 @@ class Writer:
         with self._wake:
             self._stopping = True
             self._wake.notify_all()
+        deadline_s = time.monotonic() + STOP_S
         for thread in self._threads:
-            thread.join(timeout=1.0)
+            thread.join(timeout=max(0.0, deadline_s - time.monotonic()))
 
     def wish(self, wish: plan.Wish) -> None:
         """From now on this is what the node shall be; an older wish is withdrawn."""

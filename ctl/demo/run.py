@@ -10,7 +10,7 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ctl import children, errors, pipeline, servers, topics
@@ -60,6 +60,7 @@ def _run(
         shown.say("steering: " + (f"real, {kubeconfig}" if kubeconfig else "dry run, no cluster"))
         teller = story.write(pipe, link, cut_node=cut_node)
         _wait_for_fleet(teller, shown, node_count)
+        _check_known(teller, (story.BUSY, story.BROKEN, cut_node))
         teller.run(lambda: shown.show(teller.nodes, teller.lines))
         came_true = _verdict_on(teller, shown)
         if not once:
@@ -97,6 +98,16 @@ def _wait_for_fleet(teller: story.Teller, shown: screen.Screen, node_count: int)
     running = list(teller.pipe.programs.values())
     children.wait_until("the fleet", all_fresh, timeout_s=60, children=running)
     shown.say(f"{node_count} nodes report")
+
+
+def _check_known(teller: story.Teller, names: Sequence[str]) -> None:
+    """A node that the cluster does not have is shown and never steered: no story without."""
+    unknown = [name for name in names if teller.nodes[name]["pool"] is None]
+    if unknown:
+        raise errors.CtlError(
+            f"the cluster has no node named {', '.join(unknown)}: the demo steers nodes of its own"
+            " names only; create them there, or run it without --kubeconfig"
+        )
 
 
 def _verdict_on(teller: story.Teller, shown: screen.Screen) -> bool:

@@ -14,6 +14,7 @@ from ctl import pipeline
 from ctl.demo import relay
 
 Detail = Mapping[str, Any]
+BUSY, BROKEN = "edge-05", "edge-03"
 POLL_S = 0.2
 RECORDS_PER_S_MIN = 0.9
 
@@ -95,7 +96,6 @@ class Teller:
 
 def write(pipe: pipeline.Pipeline, link: relay.Relay, *, cut_node: str) -> Teller:
     """The story that a newcomer sees: a busy node, a dead GPU, a cut link."""
-    busy, broken = "edge-05", "edge-03"
     cut_s = 30.0
     before_cut: dict[str, int] = {}
 
@@ -114,14 +114,14 @@ def write(pipe: pipeline.Pipeline, link: relay.Relay, *, cut_node: str) -> Telle
         Act(
             name="busy",
             at_s=2,
-            text=f"{busy}: its GPUs are driven to 98 %",
-            do=lambda: pipe.fault(node=busy, fault="load", utilization_percent=98, duration_s=600),
+            text=f"{BUSY}: its GPUs are driven to 98 %",
+            do=lambda: pipe.fault(node=BUSY, fault="load", utilization_percent=98, duration_s=600),
         ),
         Act(
             name="xid",
             at_s=4,
-            text=f"{broken}: GPU 0 falls off the bus (XID 79)",
-            do=lambda: pipe.fault(node=broken, fault="xid", xid=79, gpu=0, duration_s=600),
+            text=f"{BROKEN}: GPU 0 falls off the bus (XID 79)",
+            do=lambda: pipe.fault(node=BROKEN, fault="xid", xid=79, gpu=0, duration_s=600),
         ),
         Act(name="cut", at_s=6, text=f"{cut_node}: link cut for {cut_s:.0f} s", do=cut),
         Act(name="back", at_s=6 + cut_s, text=f"{cut_node}: link restored", do=link.restore),
@@ -129,16 +129,16 @@ def write(pipe: pipeline.Pipeline, link: relay.Relay, *, cut_node: str) -> Telle
     expectations = [
         Expectation(
             act="xid",
-            node=broken,
-            text=f"{broken}: XID to taint gpu-failed:NoSchedule",
+            node=BROKEN,
+            text=f"{BROKEN}: XID to taint gpu-failed:NoSchedule",
             within_s=10,
             holds=lambda d: has_taint(d, "gpu-failed"),
             tell=times,
         ),
         Expectation(
             act="busy",
-            node=busy,
-            text=f"{busy}: taint gpu-saturated:PreferNoSchedule",
+            node=BUSY,
+            text=f"{BUSY}: taint gpu-saturated:PreferNoSchedule",
             within_s=60,
             holds=lambda d: has_taint(d, "gpu-saturated"),
             tell=times,

@@ -5,8 +5,9 @@ import inspect
 import prometheus_client as prom
 import pytest
 
-from cloud_processor import app, config, telemetry
+from cloud_processor import config, telemetry
 from cloud_processor.kube import client, directory, dry
+from cloud_processor.kube import steering as steering_parts
 from support import steering
 from support.kube_stub import KubeStub
 
@@ -25,7 +26,7 @@ def test_dry_run_writes_nothing_whatever_is_wished(tmp_path):
         )
         told = telemetry.Telemetry(prom.CollectorRegistry())
         answers = []
-        known, writer = app._kube(settings, told, answers.append)
+        known, writer = steering_parts.build(settings, told, answers.append)
         known.start()
         assert known.listed.wait(5)
         for n in range(1, 4):

@@ -5,10 +5,9 @@ import asyncio
 import prometheus_client as prom
 import pytest
 
-from cloud_processor import app as programs
 from cloud_processor import config, telemetry
 from cloud_processor.core import judge, policy
-from cloud_processor.streams import nodes
+from cloud_processor.streams import engine, nodes
 from support import steps
 from wire import topics
 from wire.codec import encode
@@ -244,8 +243,8 @@ async def test_a_node_that_changes_pools_leaves_a_tombstone(world):
 
 async def test_the_agent_sees_tombstones_and_does_not_acknowledge_them(world):
     """On a real Faust agent, without a broker: raw values, None among them, no automatic ack."""
-    app = programs.faust_app(config.Settings(), 1)
-    topic = app.topic(*nodes.INPUTS, **programs._RAW)
+    app = engine.faust_app(config.Settings(), 1)
+    topic = app.topic(*nodes.INPUTS, **engine.RAW)
     seen = []
 
     async def run(stream):

@@ -5,8 +5,8 @@ import orjson
 import prometheus_client as prom
 import pytest
 
-from cloud_processor import app as programs
 from cloud_processor import config
+from cloud_processor.streams import engine
 from cloud_processor.web import fleet, health, pages
 from support import steering
 from wire.codec import encode
@@ -14,7 +14,7 @@ from wire.codec import encode
 
 @pytest.fixture
 async def site():
-    app = programs.faust_app(config.Settings(), 1)
+    app = engine.faust_app(config.Settings(), 1)
     view = fleet.Fleet()
     state = health.Health(stall_s=30, now_s=0.0)
     registry = prom.CollectorRegistry()
