@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cloud_processor import app, config, errors
+from cloud_processor.kube import clearing
 from wire.settings import Problems
 
 EXIT_OK, EXIT_FAILED, EXIT_UNUSABLE = 0, 1, 2
@@ -35,6 +36,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the program; the exit code."""
     parser = argparse.ArgumentParser(prog="windvane-processor", description=__doc__)
     parser.add_argument("--config", type=Path, help="TOML file with settings")
+    parser.add_argument(
+        "--clear",
+        action="store_true",
+        help="take all labels, taints and annotations of ours off the nodes, and end"
+        " (kube.dry_run: only list them); stop the processors first",
+    )
     arguments = parser.parse_args(argv)
     try:
         settings = config.read(_table(arguments.config), os.environ)
@@ -45,7 +52,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     for name in QUIET:
         logging.getLogger(name).setLevel(logging.WARNING)
     try:
-        asyncio.run(_run(settings))
+        if arguments.clear:
+            clearing.run(settings.kube, settings.policy.domain, sys.stdout.write)
+        else:
+            asyncio.run(_run(settings))
     except (errors.WrongTopics, errors.KubeUnusable) as error:
         sys.stderr.write(f"{error}\n")
         return EXIT_UNUSABLE
@@ -63,9 +73,7 @@ async def _run(settings: config.Settings) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, _end, stop)
-    if not await app.serve(settings, stop):
-        logging.shutdown()
-        os._exit(EXIT_OK)
+    await app.serve(settings, stop)
 
 
 def _end(stop: asyncio.Event) -> None:

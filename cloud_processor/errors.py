@@ -15,3 +15,7 @@ class WrongTopics(ProcessorError):
 
 class KubeUnusable(ProcessorError):
     """The Kubernetes client cannot be built, or would send no credentials."""
+
+
+class ClusterUnreachable(ProcessorError):
+    """The API server does not answer, or refuses what has to be done now."""

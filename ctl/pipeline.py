@@ -6,6 +6,7 @@ that what they sent is carried to its end.
 """
 
 import json
+import subprocess
 import sys
 import urllib.error
 import urllib.request
@@ -13,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from ctl import children, ports
+from ctl import children, errors, ports
 
 Table = Mapping[str, Any]
 
@@ -148,6 +149,13 @@ class Pipeline:
         """Raise if any program has ended by itself."""
         for child in self.programs.values():
             child.must_run()
+
+    def clear_nodes(self, name: str = "processor") -> None:
+        """Take what a stopped processor has put on nodes off again; raises when it cannot."""
+        argv = [sys.executable, "-m", PROCESSOR, "--config", str(self.folder / f"{name}.toml")]
+        done = subprocess.run([*argv, "--clear"], capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise errors.CtlError(f"labels and taints are still on the nodes: {done.stderr}")
 
     def stop(self) -> dict[str, int | None]:
         """End all, last started first; exit codes by name."""

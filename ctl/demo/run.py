@@ -53,7 +53,7 @@ def _run(
             partitions=PARTITIONS,
             cluster=CLUSTER,
         )
-        stack.callback(pipe.stop)
+        stack.callback(_end, pipe, steering=kubeconfig is not None)
         _start(pipe, link, kubeconfig, node_count)
         cut_node = f"edge-{node_count:02d}"
         shown.say(f"API and metrics: http://127.0.0.1:{pipe.api_ports[0]}/api/nodes")
@@ -68,6 +68,13 @@ def _run(
         while not once:
             teller.poll(lambda: shown.show(teller.nodes, teller.lines))
     return 0 if came_true else 1
+
+
+def _end(pipe: pipeline.Pipeline, *, steering: bool) -> None:
+    """Stop the programs; a cluster gets its nodes back as they were."""
+    pipe.stop()
+    if steering and "processor" in pipe.programs:
+        pipe.clear_nodes()
 
 
 def _start(
