@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import prometheus_client as prom
 
@@ -22,12 +22,13 @@ from cloud_processor.streams import engine, log, nodes, outlet, pools, tables
 from cloud_processor.web import fleet, health, pages
 from wire import topics
 
+if TYPE_CHECKING:
+    import faust
+
 TICK_S = 0.25
 WATCH_S = 2.0
 KAFKA_WAIT_S = 60.0
-STOP_FLUSH_S = 1.5
-STOP_FAUST_S = 2.0
-STOP_TASKS_S = 0.5
+STOP_FLUSH_S = 2.0
 STALL_MIN_S = 30.0
 
 
@@ -37,7 +38,7 @@ class Processor:
     def __init__(self, settings: config.Settings, *, replication: int = 1) -> None:
         self.settings = settings
         self.telemetry = tell.Telemetry(prom.CollectorRegistry())
-        self.app = engine.faust_app(settings, replication)
+        self.app: faust.App = engine.faust_app(settings, replication)
         self.outlet = outlet.Outlet(self.app, settings.kafka.partitions)
         self.directory, self.writer = steering.build(settings, self.telemetry, self._answer)
         self.nodes = nodes.NodeStep(
@@ -61,7 +62,6 @@ class Processor:
         stall_s = max(STALL_MIN_S, 4 * settings.state.flush_ms / 1000)
         self.health = health.Health(stall_s=stall_s, now_s=time.monotonic())
         self._attach()
-        self.ended_cleanly = True
         self._failed: asyncio.Future[None] | None = None
         self._ending = False
         self._tasks: set[asyncio.Task[None]] = set()
@@ -137,16 +137,11 @@ class Processor:
                 async with asyncio.timeout(STOP_FLUSH_S):
                     await self.flush()
                     await self.app.consumer.commit()
-        ending = asyncio.ensure_future(self.app.stop())
-        await asyncio.wait({ending}, timeout=STOP_FAUST_S)
+        await self.app.stop()
         starting.cancel()
         self.writer.stop()
         self.directory.stop()
-        leaving = {ending, starting, *self._tasks, *waits}
-        _, hanging = await asyncio.wait(leaving, timeout=STOP_TASKS_S)
-        self.ended_cleanly = not hanging
-        if hanging:
-            self.telemetry.stop_forced(", ".join(sorted(map(_name, hanging))))
+        await asyncio.gather(starting, *self._tasks, *waits, return_exceptions=True)
 
     async def flush(self) -> None:
         """Write the state of both steps and acknowledge what it covers."""
@@ -215,12 +210,8 @@ class Processor:
             self._failed.set_exception(error)
 
 
-async def serve(settings: config.Settings, stop: asyncio.Event) -> bool:
-    """Check Kafka, build the processor, run it; whether all of it has ended.
-
-    When not, something of Faust hangs. State is written and committed by then, and what is
-    not will be read again, so the process may be left at once.
-    """
+async def serve(settings: config.Settings, stop: asyncio.Event) -> None:
+    """Check Kafka, build the processor, run it."""
     kafka = settings.kafka
     telemetry = tell.Telemetry(prom.CollectorRegistry())
     checking = asyncio.ensure_future(
@@ -238,17 +229,11 @@ async def serve(settings: config.Settings, stop: asyncio.Event) -> bool:
     if stop.is_set():
         checking.cancel()
         await asyncio.wait({checking})
-        return True
-    processor = Processor(settings, replication=checking.result())
-    await processor.run(stop)
-    return processor.ended_cleanly
+        return
+    await Processor(settings, replication=checking.result()).run(stop)
 
 
 async def _every(seconds: float, work: Callable[[], Awaitable[None]]) -> None:
     while True:
         await asyncio.sleep(seconds)
         await work()
-
-
-def _name(task: "asyncio.Future[Any]") -> str:
-    return task.get_name() if isinstance(task, asyncio.Task) else repr(task)

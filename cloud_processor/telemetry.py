@@ -125,9 +125,6 @@ class Telemetry:
     def kafka_away(self, detail: str) -> None:
         log.warning("Kafka does not answer, trying again: %s", detail)
 
-    def stop_forced(self, detail: str) -> None:
-        log.warning("not everything ended in time, leaving anyway: %s", detail)
-
     def crashed(self, detail: str) -> None:
         log.critical("the processor cannot go on: %s", detail)
 

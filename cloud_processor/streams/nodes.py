@@ -28,7 +28,7 @@ from cloud_processor import telemetry as tell
 from cloud_processor.core import judge, model
 from cloud_processor.core import policy as policies
 from cloud_processor.streams import outlet as outlets
-from cloud_processor.streams import tables
+from cloud_processor.streams import shelf
 from wire import topics
 from wire.codec import decode_envelope
 from wire.errors import WireError
@@ -45,26 +45,6 @@ YIELD_EVERY = 50
 
 PoolOf = Callable[[str, str], str | None]
 PartitionOf = Callable[[bytes], int]
-Entry = tuple[bytes, int, bytes | None]
-
-
-class Kept(msgspec.Struct, frozen=True, array_like=True):
-    """A state as the table has it; `generation` counts its writes."""
-
-    generation: int
-    state: model.NodeState
-
-
-class KeptWindow(msgspec.Struct, frozen=True, array_like=True):
-    """A closed window as the table has it.
-
-    Written before the state of the same generation. When a crash came between the two, the
-    state is older and will count some samples again: then `before` is the window it knows.
-    """
-
-    generation: int
-    window: model.Window
-    before: model.Window | None
 
 
 class Held(msgspec.Struct):
@@ -93,8 +73,7 @@ class NodeStep:
         ack: Callable[[Any], object],
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
-        self._states = states
-        self._windows = windows
+        self._shelf = shelf.Shelf(states, windows)
         self._outlet = outlet
         self._rules = rules
         self._pool_of = pool_of
@@ -215,14 +194,12 @@ class NodeStep:
                     self._telemetry.reported(name, key, detail)
 
     def _load(self, key: str, envelope: Envelope, partition: int) -> Held:
-        with tables.at_partition(partition):
-            data = self._states.get(key.encode())
-        if data is None:
+        kept = self._shelf.state(key, partition)
+        if kept is None:
             return Held(state=judge.fresh(envelope.cluster, envelope.node), partition=partition)
-        return self._restored(data, partition)
+        return self._restored(kept, partition)
 
-    def _restored(self, data: bytes, partition: int) -> Held:
-        kept = tables.unpack(data, Kept)
+    def _restored(self, kept: shelf.Kept, partition: int) -> Held:
         held = Held(state=kept.state, partition=partition, generation=kept.generation)
         held.due_ms = judge.next_due_ms(held.state, self._rules)
         held.arrived_ms = held.state.arrived_unix_ms
@@ -239,27 +216,18 @@ class NodeStep:
             elif (key, start) in self._writing:
                 window = self._writing[key, start]
             else:
-                window = self._kept_window(key, start, held)
+                window = self._shelf.window(key, start, held.partition, held.generation)
             if window is not None:
                 found[start] = window
         return found
 
-    def _kept_window(self, key: str, start: int, held: Held) -> model.Window | None:
-        """A window as the written state of its node knows it."""
-        with tables.at_partition(held.partition):
-            data = self._windows.get(_window_key(key, start))
-        if data is None:
-            return None
-        kept = tables.unpack(data, KeptWindow)
-        return kept.window if kept.generation <= held.generation else kept.before
-
     def own(self, partitions: Collection[int], partition_of: PartitionOf) -> None:
         """An assignment is complete and the tables are recovered: take up what is ours."""
         self.disown()
-        for key, data in self._states.items():
+        for key, kept in self._shelf.all():
             partition = partition_of(key)
             if partition in partitions:
-                self._held[key.decode()] = self._restored(data, partition)
+                self._held[key.decode()] = self._restored(kept, partition)
         self._owning = True
         self._telemetry.assigned(len(partitions), len(self._held))
 
@@ -302,7 +270,7 @@ class NodeStep:
 
         Windows first, and states only when Kafka has the windows: a state must never say
         that a sample is counted in a window that nobody kept. The other way round, a crash
-        between the two, is what `KeptWindow.before` is for. States are immutable, so what
+        between the two, is what `shelf.KeptWindow.before` is for. States are immutable, so what
         is written is the moment at which this began, however long it takes.
         """
         async with self._flushing:
@@ -311,47 +279,37 @@ class NodeStep:
             dirty, self._dirty = self._dirty, set()
             states = [(key, owned[key], owned[key].state) for key in dirty]
             self._writing, self._unwritten = self._unwritten, {}
-            await self._write(self._windows, self._window_entries(owned))
+            windows = [
+                (key, start, owned[key], window) for (key, start), window in self._writing.items()
+            ]
             await self._write(
-                self._states,
-                (
-                    (key.encode(), held.partition, tables.pack(Kept(held.generation + 1, state)))
-                    for key, held, state in states
-                ),
+                self._shelf.put_window(key, start, held.partition, held.generation + 1, window)
+                for key, start, held, window in windows
+                if window is not None
+            )
+            await self._write(
+                self._shelf.put_state(key, held.partition, held.generation + 1, state)
+                for key, held, state in states
             )
             if owned is not self._held:
                 return  # revoked meanwhile: not ours to acknowledge
             for _, held, _ in states:
                 held.generation += 1
-            await self._write(self._windows, self._dropped_entries(owned))
+            await self._write(
+                self._shelf.drop_window(key, start, held.partition)
+                for key, start, held, window in windows
+                if window is None
+            )
             self._writing = {}
             for message in pending:
                 self._ack(message)
             self._telemetry.flushed(len(states), time.monotonic() - started_s)
             self._telemetry.owned(len(self._held))
 
-    def _window_entries(self, owned: Mapping[str, Held]) -> Iterator[Entry]:
-        for (key, start), window in self._writing.items():
-            if window is not None:
-                held = owned[key]
-                before = self._kept_window(key, start, held)
-                kept = KeptWindow(held.generation + 1, window, before)
-                yield _window_key(key, start), held.partition, tables.pack(kept)
-
-    def _dropped_entries(self, owned: Mapping[str, Held]) -> Iterator[Entry]:
-        for (key, start), window in self._writing.items():
-            if window is None:
-                yield _window_key(key, start), owned[key].partition, None
-
-    async def _write(self, table: Any, entries: Iterable[Entry]) -> None:
-        """Stops early when the partitions are taken from us."""
+    async def _write(self, writes: Iterable[None]) -> None:
+        """Each step of `writes` is one write; stops early when partitions are taken from us."""
         owned = self._held
-        for count, (key, partition, value) in enumerate(entries):
-            with tables.at_partition(partition):
-                if value is not None:
-                    table[key] = value
-                elif key in table:
-                    del table[key]
+        for count, _ in enumerate(writes):
             if count % YIELD_EVERY == YIELD_EVERY - 1:
                 await asyncio.sleep(0)
             if owned is not self._held:
@@ -374,7 +332,3 @@ def _decode(message: Any) -> Envelope:
     if message.key != key.encode():
         raise WireError("foreign-node", f"key {message.key!r} holds an envelope of {key}")
     return envelope
-
-
-def _window_key(key: str, start_unix_ms: int) -> bytes:
-    return f"{key}|{start_unix_ms}".encode()
