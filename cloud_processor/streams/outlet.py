@@ -45,28 +45,14 @@ class Outlet:
         self._failure: BaseException | None = None
 
     async def aggregate(self, aggregate: Aggregate, now_ms: int) -> None:
-        key = node_key(aggregate.cluster, aggregate.node)
-        head = headers.cloud_event(
-            event_id=f"{key}/{aggregate.window_start_unix_ms}/{aggregate.revision}",
-            cluster=aggregate.cluster,
-            node=aggregate.node,
-            kind="aggregate",
-            time_unix_ms=now_ms,
-        )
-        await self._send(topics.AGGREGATES, key.encode(), encode(aggregate), None, head)
+        tail = f"{aggregate.window_start_unix_ms}/{aggregate.revision}"
+        await self._tell(topics.AGGREGATES, aggregate, "aggregate", tail, now_ms)
 
     async def verdict(self, verdict: Verdict) -> int:
         """Returns the partition, which the pool decides."""
         partition = self.partition_of_pool(verdict.cluster, verdict.pool)
-        key = node_key(verdict.cluster, verdict.node)
-        head = headers.cloud_event(
-            event_id=f"{key}/verdict/{verdict.revision}",
-            cluster=verdict.cluster,
-            node=verdict.node,
-            kind="verdict",
-            time_unix_ms=verdict.ts_unix_ms,
-        )
-        await self._send(topics.VERDICTS, key.encode(), encode(verdict), partition, head)
+        tail = f"verdict/{verdict.revision}"
+        await self._tell(topics.VERDICTS, verdict, "verdict", tail, verdict.ts_unix_ms, partition)
         return partition
 
     async def withdraw_verdict(self, cluster: str, node: str, partition: int) -> None:
@@ -74,15 +60,8 @@ class Outlet:
         await self._send(topics.VERDICTS, node_key(cluster, node).encode(), None, partition, None)
 
     async def decision(self, decision: Decision) -> None:
-        key = node_key(decision.cluster, decision.node)
-        head = headers.cloud_event(
-            event_id=f"{key}/{decision.id}/{decision.outcome}",
-            cluster=decision.cluster,
-            node=decision.node,
-            kind="decision",
-            time_unix_ms=decision.ts_unix_ms,
-        )
-        await self._send(topics.DECISIONS, key.encode(), encode(decision), None, head)
+        tail = f"{decision.id}/{decision.outcome}"
+        await self._tell(topics.DECISIONS, decision, "decision", tail, decision.ts_unix_ms)
 
     async def dead_letter(
         self, *, error: WireError, origin: str, key: bytes | None, value: bytes | None
@@ -107,6 +86,26 @@ class Outlet:
         if self._failure is not None:
             failure, self._failure = self._failure, None
             raise failure
+
+    async def _tell(  # noqa: PLR0917 - a message and its headers
+        self,
+        topic: str,
+        said: Aggregate | Verdict | Decision,
+        kind: str,
+        tail: str,
+        time_unix_ms: int,
+        partition: int | None = None,
+    ) -> None:
+        """What we say of a node, keyed by it; `tail` tells it apart from what else we said."""
+        key = node_key(said.cluster, said.node)
+        head = headers.cloud_event(
+            event_id=f"{key}/{tail}",
+            cluster=said.cluster,
+            node=said.node,
+            kind=kind,
+            time_unix_ms=time_unix_ms,
+        )
+        await self._send(topic, key.encode(), encode(said), partition, head)
 
     async def _send(
         self, topic: str, key: bytes | None, value: bytes | None, partition: int | None, head: Any
