@@ -35,6 +35,11 @@ def _parser() -> argparse.ArgumentParser:
     demo.add_argument("--once", action="store_true", help="run the story unattended and end")
     demo.add_argument("--kubeconfig", type=Path, help="steer this cluster (default: dry run)")
     demo.add_argument("--nodes", type=int, default=12, help="simulated nodes, 12 or more")
+    demo.add_argument(
+        "--nvml",
+        action="store_true",
+        help="read two nodes through NVIDIA's binding and a stand-in library (needs gcc)",
+    )
     demo.add_argument("--keep", type=Path, metavar="FOLDER", help="keep all state in FOLDER")
     demo.set_defaults(run=_demo)
 
@@ -51,14 +56,48 @@ def _parser() -> argparse.ArgumentParser:
     schema = commands.add_parser("schema", help="write the contract's JSON Schema files")
     schema.add_argument("folder", type=Path)
     schema.set_defaults(run=_schema)
+
+    _add_matrix(commands.add_parser("matrix", help="do driver, GPU, CUDA and Kubernetes match?"))
     return parser
+
+
+def _add_matrix(matrix: argparse.ArgumentParser) -> None:
+    actions = matrix.add_subparsers(required=True, metavar="ACTION")
+    check = actions.add_parser(
+        "check",
+        help="judge versions, or a node",
+        epilog="exit code: 0 ok, 3 old, 4 unsupported, 1 unknown or an error; the gravest counts",
+    )
+    check.add_argument("--driver", help="NVIDIA driver, such as 550.54.15")
+    check.add_argument(
+        "--gpu",
+        action="append",
+        default=[],
+        help="architecture, compute capability or product (Hopper, 9.0, 'NVIDIA L4'); repeatable",
+    )
+    check.add_argument("--cuda", help="CUDA release that is to run on the driver, such as 12.4")
+    check.add_argument("--kubernetes", help="Kubernetes release, such as 1.31")
+    check.add_argument("--kubeedge", help="KubeEdge release in that Kubernetes, such as 1.23")
+    check.add_argument("--operator", help="GPU Operator in that Kubernetes, such as 26.3.1")
+    check.add_argument("--node", help="driver and GPUs of this node, as the processor knows them")
+    check.add_argument("--cluster", help="of the node, where several have the name")
+    check.add_argument("--api", default="http://127.0.0.1:6066", help="of the processor")
+    check.add_argument("--date", help="judge as of this day, YYYY-MM-DD (default: today, UTC)")
+    check.set_defaults(run=_matrix_check)
+    show = actions.add_parser("show", help="the rows, each with source and date")
+    show.add_argument("table", nargs="?", choices=["drivers", "kubeedge", "operator"])
+    show.set_defaults(run=_matrix_show)
 
 
 def _demo(args: argparse.Namespace) -> int:
     from ctl.demo import run
 
     return run.demo(
-        once=args.once, kubeconfig=args.kubeconfig, node_count=args.nodes, keep=args.keep
+        once=args.once,
+        kubeconfig=args.kubeconfig,
+        node_count=args.nodes,
+        keep=args.keep,
+        nvml=args.nvml,
     )
 
 
@@ -91,4 +130,30 @@ def _schema(args: argparse.Namespace) -> int:
     for name, content in schemas.files().items():
         (args.folder / name).write_bytes(content)
         print(args.folder / name)
+    return 0
+
+
+def _matrix_check(args: argparse.Namespace) -> int:
+    from ctl import matrix
+
+    question = matrix.Question(
+        driver=args.driver,
+        gpus=tuple(args.gpu),
+        cuda=args.cuda,
+        kubernetes=args.kubernetes,
+        kubeedge=args.kubeedge,
+        operator=args.operator,
+        day=matrix.day_of(args.date),
+    )
+    if args.node is not None:
+        question = matrix.of_node(question, args.api, args.node, args.cluster)
+    lines, code = matrix.check(question)
+    print("\n".join(lines))
+    return code
+
+
+def _matrix_show(args: argparse.Namespace) -> int:
+    from ctl import matrix_rows
+
+    print("\n".join(matrix_rows.lines(args.table)))
     return 0

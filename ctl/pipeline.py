@@ -108,13 +108,16 @@ class Pipeline:
         self,
         name: str = "agents",
         *,
-        count: int,
+        count: int = 0,
         first: int = 1,
         mqtt_port: int | None = None,
         source: Table | None = None,
+        environment: Mapping[str, str] | None = None,
         **top: Any,
     ) -> children.Child:
-        """One process with `count` agents named edge-01 … (or from `first` on)."""
+        """One process with `count` agents named edge-01 … (or from `first` on), or with one
+        agent named `node`.
+        """
         return self._start(
             name,
             AGENT,
@@ -129,6 +132,7 @@ class Pipeline:
                 **(source or {}),
                 **top,
             },
+            environment,
         )
 
     def fault(self, **command: Any) -> None:
@@ -161,11 +165,13 @@ class Pipeline:
         """End all, last started first; exit codes by name."""
         return {name: self.programs[name].stop() for name in reversed(self.programs)}
 
-    def _start(self, name: str, module: str, config: Table) -> children.Child:
+    def _start(
+        self, name: str, module: str, config: Table, environment: Mapping[str, str] | None = None
+    ) -> children.Child:
         path = self.folder / f"{name}.toml"
         path.write_text(toml(config))
         argv = [sys.executable, "-m", module, "--config", str(path)]
-        child = children.Child(name, argv, self.folder)
+        child = children.Child(name, argv, self.folder, environment)
         child.start()
         self.programs[name] = child
         return child

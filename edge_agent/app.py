@@ -14,13 +14,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+import msgspec
 from prometheus_client import CollectorRegistry
 
-from edge_agent import config, delivery, exporter, sampler, spool, telemetry, threads
-from edge_agent.core import backoff
-from edge_agent.errors import SpoolError
+from edge_agent import config, delivery, exporter, liveness, sampler, spool, telemetry, threads
+from edge_agent.core import backoff, cadence
+from edge_agent.errors import GiveUpError, SpoolError
 from edge_agent.sources import catalog
-from wire.sample import Counted, Sample, Status
+from wire.sample import Counted, Event, Sample, Status
 
 LAW_INTERVAL_S: Final = 60.0
 DISK_THREADS_MAX: Final = 8
@@ -35,11 +36,12 @@ class Shared:
         self.settings = settings
         self.registry = CollectorRegistry()
         self.metrics = telemetry.Metrics(self.registry)
-        self.latest = exporter.Latest()
+        self.latest = exporter.Latest(settings.exporter.aliases)
         self.registry.register(self.latest)
         self.disk = threads.Threads("disk", DISK_THREADS_MAX)
         self.connecting = threads.Threads("connect", CONNECT_THREADS_MAX)
-        self.readers = threads.Threads("read", agent_count * len(catalog.FACTORIES))
+        self.readers = threads.Threads("read", agent_count * catalog.SOURCES_MAX)
+        self.life = liveness.Liveness()
         self.version = _version()
 
     def close(self) -> None:
@@ -56,6 +58,7 @@ class Agent:
         self._shared = shared
         self._place = place
         self.say = telemetry.Telemetry(shared.metrics, settings.cluster, place.node)
+        place = msgspec.structs.replace(place, wake=self._wake)
         self._sources = catalog.make(settings, place, self.say)
         self._spool = spool.Spool(
             Path(settings.spool_dir) / place.node,
@@ -65,13 +68,20 @@ class Agent:
         )
         self._sampler = sampler.Sampler(
             self._sources,
-            tick_ms=settings.tick_ms,
+            limits=cadence.Limits(
+                tick_ms=settings.tick_ms,
+                idle_ms=settings.cadence.idle_ms,
+                asleep_ms=settings.cadence.asleep_ms,
+                bytes_per_day=settings.cadence.bytes_per_day,
+            ),
             phase_ms=settings.tick_ms * place.index // place.node_count,
             readers=shared.readers,
             say=self.say,
             sink=self._keep,
             status_changed=self._status_changed,
             latest=self._latest,
+            remembered=self._spool.memory(),
+            boot_id=_boot_id(settings.host.proc),
         )
         self._delivery = delivery.Delivery(
             settings.mqtt,
@@ -110,6 +120,7 @@ class Agent:
         await asyncio.gather(*tasks, return_exceptions=True)
         self._delivery.close()
         self._shared.latest.forget(self._shared.settings.cluster, self._place.node)
+        self._shared.life.forget(self._place.node)
         for source in self._sources:
             self._shared.readers.submit(source.close)  # may hang with its driver: not waited for
         with contextlib.suppress(SpoolError):
@@ -120,16 +131,18 @@ class Agent:
         """Let go of an agent that was never run."""
         self._spool.close()
 
-    async def _keep(self, records: Sequence[Counted]) -> None:
-        """A tick's records: on disk first, then on their way."""
+    async def _keep(self, records: Sequence[Counted], memory: bytes | None) -> int | None:
+        """A tick's records: on disk first, then on their way. Gives their size in bytes."""
         try:
-            committed = await self._shared.disk.run(lambda: self._spool.commit(records))
+            committed = await self._shared.disk.run(lambda: self._spool.commit(records, memory))
         except SpoolError as error:
             self.say.spool_failed(error, len(records))
-            return
+            return None
         self.say.committed(committed)
         if committed.rows:
             self._delivery.appended(committed.rows)
+        self._shared.life.ticked(self._place.node, self._sampler.wait_s)
+        return sum(len(row.body) for row in committed.rows)
 
     async def _check_law(self) -> None:
         while True:
@@ -140,20 +153,34 @@ class Agent:
                 self.say.spool_failed(error, 0)
             await asyncio.sleep(LAW_INTERVAL_S)
 
+    def _wake(self) -> None:
+        self._sampler.wake()
+
     def _status_changed(self) -> None:
+        self._shared.life.readiness(self._place.node, self._sampler.trouble())
         self._delivery.status_changed()
 
-    def _latest(self, sample: Sample) -> None:
-        self._shared.latest.put(self._shared.settings.cluster, self._place.node, sample)
+    def _latest(self, one: Sample | Event) -> None:
+        page, cluster = self._shared.latest, self._shared.settings.cluster
+        if isinstance(one, Sample):
+            page.put(cluster, self._place.node, one)
+        else:
+            page.event(cluster, self._place.node, one)
 
     def _birth(self) -> Status:
+        versions, gpus = self._sampler.versions(), self._sampler.inventory()
+        self._shared.latest.inventory(
+            self._shared.settings.cluster, self._place.node, gpus, versions.driver_version
+        )
         return Status(
             ts_unix_ms=time.time_ns() // 1_000_000,
             state="birth",
             agent_version=self._shared.version,
             sources=self._sampler.sources(),
-            driver_version=self._sampler.driver_version(),
-            gpus=self._sampler.inventory(),
+            driver_version=versions.driver_version,
+            cuda_version=versions.cuda_version,
+            library_versions=dict(versions.library_versions),
+            gpus=gpus,
         )
 
 
@@ -170,16 +197,24 @@ async def run(settings: config.Settings, stopping: asyncio.Event) -> None:
     try:
         agents += [await shared.disk.run(functools.partial(Agent, shared, p)) for p in places]
         if settings.exporter.port:
-            page = exporter.Exporter(settings.exporter, shared.registry)
+            page = exporter.Exporter(
+                settings.exporter,
+                shared.registry,
+                {"/healthz": shared.life.trouble, "/readyz": shared.life.unready},
+            )
         tasks = [
             asyncio.ensure_future(_supervise(shared, place, agent))
             for place, agent in zip(places, agents, strict=True)
         ]
         agents = []
-        await stopping.wait()
-        for task in tasks:
+        tasks.append(asyncio.ensure_future(liveness.keep_beating(shared.life)))
+        stop = asyncio.ensure_future(stopping.wait())
+        done, _ = await asyncio.wait([stop, *tasks], return_when=asyncio.FIRST_COMPLETED)
+        for task in (stop, *tasks):
             task.cancel()
         await asyncio.wait(tasks, timeout=STOP_TIMEOUT_S)
+        for task in done - {stop}:
+            task.result()
     finally:
         for agent in agents:
             agent.close()
@@ -189,7 +224,7 @@ async def run(settings: config.Settings, stopping: asyncio.Event) -> None:
 
 
 async def _supervise(shared: Shared, place: catalog.Place, agent: Agent | None) -> None:
-    """Run an agent; when it dies, say so, wait, and make it anew."""
+    """Run an agent; when it dies, say so, wait, and make it anew. Raises `GiveUpError`."""
     wait = backoff.Backoff(min_ms=1000, max_ms=60_000)
     say = telemetry.Telemetry(shared.metrics, shared.settings.cluster, place.node)
     while True:
@@ -198,6 +233,8 @@ async def _supervise(shared: Shared, place: catalog.Place, agent: Agent | None) 
             if agent is None:
                 agent = await shared.disk.run(functools.partial(Agent, shared, place))
             await agent.run()
+        except GiveUpError:
+            raise
         except Exception as error:  # noqa: BLE001 - whatever it was, the others go on
             lasted_ms = int((time.monotonic() - started_s) * 1000)
             wait = backoff.after_connection(wait, lasted_ms)
@@ -205,6 +242,14 @@ async def _supervise(shared: Shared, place: catalog.Place, agent: Agent | None) 
             say.died(error, wait_ms)
             agent = None
             await asyncio.sleep(wait_ms / 1000)
+
+
+def _boot_id(proc: str) -> str:
+    """The name of this boot of the machine; empty where it cannot be told."""
+    try:
+        return Path(proc, "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
 
 
 def _version() -> str:

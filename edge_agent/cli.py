@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import json
 import logging
 import os
 import signal
@@ -24,6 +25,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="windvane-agent", description=DESCRIPTION)
     parser.add_argument("--config", metavar="FILE", default="", help="settings in TOML")
     parser.add_argument("--log-level", default="info", choices=LOG_LEVELS)
+    parser.add_argument(
+        "--aliases",
+        metavar="NAMES",
+        help="show the values also as these exporters do: dcgm, kepler, or dcgm,kepler",
+    )
     given = parser.parse_args(arguments)
     logging.basicConfig(
         level=given.log_level.upper(),
@@ -31,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         stream=sys.stderr,
     )
     try:
-        settings = config.load(given.config, os.environ)
+        settings = config.load(given.config, _environment(given.aliases))
     except Problems as problems:
         for line in problems.lines:
             print(f"windvane-agent: {line}", file=sys.stderr)  # noqa: T201 - for a person
@@ -42,6 +48,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"windvane-agent: {error}", file=sys.stderr)  # noqa: T201 - for a person
         return 1
     return 0
+
+
+def _environment(aliases: str | None) -> dict[str, str]:
+    """The environment, with what the command line says in its grammar."""
+    if aliases is None:
+        return dict(os.environ)
+    names = [name.strip() for name in aliases.split(",") if name.strip()]
+    return {**os.environ, "WINDVANE__EXPORTER__ALIASES": json.dumps(names)}
 
 
 async def _until_signalled(settings: config.Settings) -> None:

@@ -72,16 +72,70 @@ class Spool(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Exporter(Struct, frozen=True, forbid_unknown_fields=True):
-    """The Prometheus page; `port` 0 turns it off."""
+    """The Prometheus page; `port` 0 turns it off.
+
+    `aliases`: the names of other exporters under which the values stand there, too.
+    """
 
     host: str = "127.0.0.1"
     port: PortOrOff = 9517
+    aliases: tuple[Literal["dcgm", "kepler"], ...] = ()
 
 
 class Source(Struct, frozen=True, forbid_unknown_fields=True):
-    """Where readings come from."""
+    """Where readings come from.
 
-    kind: Literal["nvml", "simulated", "recorded"] = "nvml"
+    `auto` is NVML, the kernel's log, and AMD and Intel through sysfs, as far as each is
+    there. `nvml` is NVML and the kernel's log, `drm` AMD and Intel, `jetson` what a
+    Jetson's sysfs tells.
+    """
+
+    kind: Literal["auto", "nvml", "drm", "jetson", "simulated", "recorded"] = "auto"
+
+
+class Cadence(Struct, frozen=True, forbid_unknown_fields=True):
+    """How rarely GPUs may be looked at, see `core/cadence.py`.
+
+    `tick_ms` holds while anything changes or a GPU is in use. `idle_ms` is for nodes on
+    which nothing happens: still below the cloud's limit for a silent node and short enough
+    to see new work within seconds. `asleep_ms` is for nodes whose GPUs are all suspended:
+    they have nothing to tell, and waking one costs 5 to 25 W. `bytes_per_day` bounds what
+    samples cost on a metered link (0: no bound).
+    """
+
+    idle_ms: Annotated[int, Meta(ge=50, le=3_600_000)] = 4_000
+    asleep_ms: Annotated[int, Meta(ge=50, le=3_600_000)] = 30_000
+    bytes_per_day: Annotated[int, Meta(ge=0, le=10**12)] = 0
+
+
+class Host(Struct, frozen=True, forbid_unknown_fields=True):
+    """Where the host's trees are mounted in the agent's container."""
+
+    proc: str = "/proc"
+    sys: str = "/sys"
+    dev: str = "/dev"
+    pod_resources_socket: str = "/var/lib/kubelet/pod-resources/kubelet.sock"
+
+
+class Nvml(Struct, frozen=True, forbid_unknown_fields=True):
+    """How NVML is treated.
+
+    `call_limit_ms` is how long one call may take before its GPU counts as unresponsive.
+    `slow_interval_ms`: what changes slowly or costs the driver time (ECC, retired pages,
+    PCIe throughput, fabric, MIG layout) is asked this often and kept in between.
+    `let_sleep`: a GPU that its power management has suspended is not asked, which would
+    wake it.
+    """
+
+    call_limit_ms: Positive = 2_000
+    slow_interval_ms: Positive = 10_000
+    let_sleep: bool = True
+
+
+class Drm(Struct, frozen=True, forbid_unknown_fields=True):
+    """AMD and Intel GPUs. `integrated`: report those that share the CPU's chip, too."""
+
+    integrated: bool = False
 
 
 class Simulated(Struct, frozen=True, forbid_unknown_fields=True):
@@ -118,6 +172,10 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     spool: Spool = Spool()
     exporter: Exporter = Exporter()
     source: Source = Source()
+    cadence: Cadence = Cadence()
+    host: Host = Host()
+    nvml: Nvml = Nvml()
+    drm: Drm = Drm()
     simulated: Simulated = Simulated()
     recorded: Recorded = Recorded()
 

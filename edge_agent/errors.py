@@ -25,5 +25,17 @@ class SourceError(AgentError):
     """A source cannot give what it was asked for."""
 
 
+class AccessLostError(SourceError):
+    """What was readable before answers nothing any more; a new process may help."""
+
+
+class DriverMismatchError(SourceError):
+    """The library in this process is not the one of the loaded driver; a new process helps."""
+
+
+class GiveUpError(AgentError):
+    """Only a new process can go on; the spool keeps what there is."""
+
+
 class ExporterError(AgentError):
     """The Prometheus page cannot be served."""

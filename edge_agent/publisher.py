@@ -13,6 +13,7 @@ import asyncio
 import contextlib
 import socket
 import ssl
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -70,6 +71,7 @@ class Session:
         self._will = will
         self._listener = listener
         self._loop = asyncio.get_running_loop()
+        self._loop_thread = threading.get_ident()
         self._client: paho.Client | None = None
         self._sock: Any = None
         self._is_over = False
@@ -187,7 +189,7 @@ class Session:
     # The loop's side: sockets and time.
 
     def _on_socket_open(self, _client: paho.Client, _userdata: object, sock: Any) -> None:
-        self._loop.call_soon_threadsafe(self._watch, sock)
+        self._on_loop(self._watch, sock)
 
     def _watch(self, sock: Any) -> None:
         if self._is_over:
@@ -202,7 +204,14 @@ class Session:
         self._forget(sock)
 
     def _on_register_write(self, _client: paho.Client, _userdata: object, sock: Any) -> None:
-        self._loop.call_soon_threadsafe(self._watch_write, sock)
+        self._on_loop(self._watch_write, sock)
+
+    def _on_loop(self, call: Callable[[Any], None], sock: Any) -> None:
+        """Now, or as soon as the loop can when this is the thread that connects."""
+        if threading.get_ident() == self._loop_thread:
+            call(sock)
+        else:
+            self._loop.call_soon_threadsafe(call, sock)
 
     def _watch_write(self, sock: Any) -> None:
         if not self._is_over and sock.fileno() >= 0:

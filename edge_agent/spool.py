@@ -48,6 +48,7 @@ CREATE TABLE IF NOT EXISTS meta(
     epoch TEXT NOT NULL, next_seq INTEGER NOT NULL, sampled INTEGER NOT NULL,
     delivered INTEGER NOT NULL, dropped INTEGER NOT NULL
 );
+CREATE TABLE IF NOT EXISTS memory(one INTEGER PRIMARY KEY CHECK (one = 1), body BLOB NOT NULL);
 """
 
 
@@ -107,19 +108,31 @@ class Spool:
         """The last seq that was given."""
         return int(self._next_seq) - 1
 
-    def commit(self, drafts: Sequence[Counted]) -> Committed:
-        """Write the records (their seq is given here) and delete what was confirmed."""
+    def commit(self, drafts: Sequence[Counted], memory: bytes | None = None) -> Committed:
+        """Write the records (their seq is given here) and delete what was confirmed.
+
+        `memory` is what led to these records: it is kept in the same transaction, so that
+        after a restart nothing is said twice, and nothing is thought said that was not.
+        """
         with self._mutex, _sqlite_errors("cannot commit"):
-            if not drafts and not self._confirmed:
+            if not drafts and not self._confirmed and memory is None:
                 return Committed(counts=self._counts())
             with self._transaction():
                 delivered = self._delete_confirmed()
                 rows = [self._insert(draft) for draft in drafts]
                 losses, more = self._make_room()
                 self._save()
+                if memory is not None:
+                    self._db.execute("INSERT OR REPLACE INTO memory VALUES (1, ?)", (memory,))
             return Committed(
                 counts=self._counts(), rows=(*rows, *more), delivered=delivered, losses=losses
             )
+
+    def memory(self) -> bytes:
+        """What was given to remember last; empty at first."""
+        with self._mutex, _sqlite_errors("cannot read"):
+            row = self._db.execute("SELECT body FROM memory").fetchone()
+        return bytes(row[0]) if row else b""
 
     def confirm(self, ranges: Iterable[Range]) -> None:
         """Kafka has these rows: delete them with the next commit. Alone of all, never blocks."""

@@ -7,11 +7,12 @@ are `event key=value …`, metrics are labelled by node.
 import logging
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from edge_agent.core.parcels import Committed, Counts
 
 _log: Final = logging.getLogger("windvane.agent")
+TICK_SECONDS: Final = (0.002, 0.004, 0.006, 0.008, 0.01, 0.015, 0.02, 0.03, 0.05, 0.1, 0.5, 1.0)
 _LABELS: Final = ("cluster", "node")
 
 
@@ -25,6 +26,13 @@ class Metrics:
         def gauge(name: str, text: str, *more: str) -> Gauge:
             return Gauge(f"windvane_agent_{name}", text, (*_LABELS, *more), registry=registry)
 
+        self.tick_seconds = Histogram(
+            "windvane_agent_tick_seconds",
+            "From the start of a tick until its records are on disk.",
+            _LABELS,
+            buckets=TICK_SECONDS,
+            registry=registry,
+        )
         self.ticks_missed = counter("ticks_missed", "Ticks skipped after a stall.")
         self.readings_invalid = counter("readings_invalid", "Values that cannot be true.")
         self.source_up = gauge("source_up", "1 while the source can be read.", "source")
@@ -76,12 +84,18 @@ class Telemetry:
         self._metrics.restarts.labels(*self._labels).inc()
         self._say(logging.ERROR, "agent-died", error=repr(error), restart_in_ms=wait_ms)
 
+    def ticked(self, seconds: float) -> None:
+        self._metrics.tick_seconds.labels(*self._labels).observe(seconds)
+
     def ticks_missed(self, count: int) -> None:
         self._metrics.ticks_missed.labels(*self._labels).inc(count)
         self._say(logging.WARNING, "ticks-missed", count=count)
 
     def readings_invalid(self, count: int) -> None:
         self._metrics.readings_invalid.labels(*self._labels).inc(count)
+
+    def memory_unreadable(self, error: str) -> None:
+        self._say(logging.WARNING, "memory-unreadable", error=error)
 
     def source_state(self, source: str, state: str, detail: str) -> None:
         self._metrics.source_up.labels(*self._labels, source).set(state == "yes")

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
+from wire.matrix_findings import State
 from wire.names import ClusterName, Epoch, GpuUuid, NodeName, UnixMs
 from wire.sample import Count, Percent, Text
 
@@ -43,6 +44,19 @@ class GpuVerdict(Struct, frozen=True, kw_only=True):
     memory_free_bytes: Count | None
 
 
+class DriverVerdict(Struct, frozen=True, kw_only=True):
+    """The NVIDIA driver as the node told it, judged by the matrix; each architecture once.
+
+    An architecture that is None is that of a GPU which does not tell it.
+    """
+
+    compatibility: State
+    reasons: tuple[Text, ...]
+    version: Text | None
+    cuda_version: Text | None
+    architectures: tuple[Text | None, ...]
+
+
 class Intake(Struct, frozen=True, kw_only=True):
     """What the cloud has of the current epoch: `missing` are seqs below the highest one seen."""
 
@@ -55,7 +69,10 @@ class Intake(Struct, frozen=True, kw_only=True):
 
 
 class Verdict(Struct, frozen=True, kw_only=True):
-    """`revision` counts the changes of this node's verdict; a repeat keeps it."""
+    """`revision` counts the changes of this node's verdict; a repeat keeps it.
+
+    `driver` is None as long as the node has told of no NVIDIA GPU.
+    """
 
     v: int
     cluster: ClusterName
@@ -75,6 +92,7 @@ class Verdict(Struct, frozen=True, kw_only=True):
     cause: Cause
     gpus: tuple[GpuVerdict, ...]
     intake: Intake | None
+    driver: DriverVerdict | None = None
 
 
 class Taint(Struct, frozen=True, kw_only=True, order=True):

@@ -18,8 +18,12 @@ from wire.verdict import Taint, Verdict
 
 
 def labels(verdict: Verdict, domain: str) -> dict[str, str]:
-    """Every label, each time: a value that is not known is written as such."""
-    return {
+    """Every label, each time: a value that is not known is written as such.
+
+    Only that of the driver is for nodes that have told of an NVIDIA GPU; until one does,
+    it is `unsaid`.
+    """
+    found = {
         f"{domain}/gpu.load": verdict.load,
         f"{domain}/gpu.health": verdict.health,
         f"{domain}/gpu.thermal": verdict.thermal,
@@ -27,6 +31,14 @@ def labels(verdict: Verdict, domain: str) -> dict[str, str]:
         f"{domain}/gpu.telemetry": verdict.telemetry,
         f"{domain}/gpu.memory-free": label_value(verdict.memory_free),
     }
+    if verdict.driver is not None:
+        found[f"{domain}/driver.compatibility"] = verdict.driver.compatibility
+    return found
+
+
+def unsaid(verdict: Verdict, domain: str) -> tuple[str, ...]:
+    """Labels of which this verdict says nothing: they stay as they are."""
+    return () if verdict.driver is not None else (f"{domain}/driver.compatibility",)
 
 
 def taints(member: Member, policy: Policy, now_ms: int) -> tuple[Taint, ...]:

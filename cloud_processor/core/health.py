@@ -3,7 +3,8 @@
 A fatal event or a sample that shows a fault makes the GPU failed at once. It is well
 again only when samples show it sound a number of times in a row and the dwell is over;
 the dwell, counted from the last evidence,
-doubles with each relapse. Silence changes nothing here: missing data is no
+doubles with each relapse. A GPU whose driver calls do not return is degraded, not failed:
+an agent that gets no CPU time sees the same. Silence changes nothing here: missing data is no
 evidence. What an application did to itself (XID 13, 31, …) is recorded elsewhere and
 never gets here.
 """
@@ -12,23 +13,28 @@ from typing import Literal
 
 import msgspec
 
-from cloud_processor.core import policy, xids
+from cloud_processor.core import policy
 from cloud_processor.core.model import GpuHealth
 from cloud_processor.core.vocabulary import HEALTHS
-from wire import sample
+from wire import sample, xids
 
 REASONS_MAX = 8
 DOUBLINGS_MAX = 16
 
 
-def faults_of(gpu: sample.Gpu) -> tuple[str, ...]:
-    """What a sample itself shows to be wrong."""
-    faults = []
+Grade = Literal["failed", "degraded"]
+
+
+def faults_of(gpu: sample.Gpu) -> dict[str, Grade]:
+    """What a sample itself shows to be wrong, and how wrong."""
+    faults: dict[str, Grade] = {}
     if gpu.state == "lost":
-        faults.append("gpu-lost")
+        faults["gpu-lost"] = "failed"
+    if gpu.state == "unresponsive":
+        faults["gpu-unresponsive"] = "degraded"
     if gpu.recovery_action not in {None, "none"}:
-        faults.append(f"needs-{gpu.recovery_action}")
-    return tuple(faults)
+        faults[f"needs-{gpu.recovery_action}"] = "failed"
+    return faults
 
 
 def after_event(
@@ -42,7 +48,7 @@ def after_event(
     severity = policy.severity_of(rules, event.xid)
     if severity == "ignore":
         return state
-    health: Literal["failed", "degraded"] = "failed" if severity == "fatal" else "degraded"
+    health: Grade = "failed" if severity == "fatal" else "degraded"
     return _accuse(state, health, f"xid-{event.xid}", rules.health, now_ms)
 
 
@@ -50,8 +56,8 @@ def after_sample(state: GpuHealth, gpu: sample.Gpu, rules: policy.Health, now_ms
     """One sample of this GPU later."""
     faults = faults_of(gpu)
     if faults:
-        for fault in faults:
-            state = _accuse(state, "failed", fault, rules, now_ms)
+        for fault, grade in faults.items():
+            state = _accuse(state, grade, fault, rules, now_ms)
         return state
     if gpu.state != "ok":
         return state
@@ -75,17 +81,17 @@ def dwell_ms(state: GpuHealth, rules: policy.Health) -> int:
 def describe(reason: str) -> str:
     """A reason in words."""
     if reason.startswith("xid-"):
-        code = int(reason.removeprefix("xid-"))
-        action = xids.action_of(code)
-        todo = "" if action == "none" else f"; {action.replace('_', ' ')}"
-        named = f" ({xids.name_of(code)}{todo})" if code in xids.NAMED else ""
-        return f"XID {code}{named}"
+        found = xids.lookup(int(reason.removeprefix("xid-")))
+        todo = "" if found.action == "none" else f"; {found.action}"
+        is_grave = found.severity in {"degraded", "fatal"}
+        named = f" ({found.name}{todo})" if is_grave else ""
+        return f"XID {found.code}{named}"
     return reason.replace("-", " ")
 
 
 def _accuse(
     state: GpuHealth,
-    health: Literal["failed", "degraded"],
+    health: Grade,
     reason: str,
     rules: policy.Health,
     now_ms: int,

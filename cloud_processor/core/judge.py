@@ -14,7 +14,7 @@ from typing import Final, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cloud_processor.core import books, opinion, skew, verdicts, window
+from cloud_processor.core import books, drivers, opinion, skew, verdicts, window
 from cloud_processor.core.model import NodeState, Window
 from cloud_processor.core.policy import Policy
 from wire import aggregate, sample, topics, verdict
@@ -143,10 +143,11 @@ def next_due_ms(state: NodeState, policy: Policy) -> int:
         due_ms = state.books.counted_at_ms + policy.windows.idle_ms
     if state.verdict is not None and state.arrived_unix_ms is not None:
         due_ms = min(due_ms, state.published_ms + policy.heartbeat_ms)
+        stale_ms, lost_ms = policy.telemetry.limits(state.cadence_ms)
         if state.verdict.telemetry == "fresh":
-            due_ms = min(due_ms, state.arrived_unix_ms + policy.telemetry.stale_ms)
+            due_ms = min(due_ms, state.arrived_unix_ms + stale_ms)
         elif state.verdict.telemetry == "stale":
-            due_ms = min(due_ms, state.arrived_unix_ms + policy.telemetry.lost_ms)
+            due_ms = min(due_ms, state.arrived_unix_ms + lost_ms)
     return due_ms
 
 
@@ -216,11 +217,12 @@ def _see(turn: Turn, came: Arrival, record: sample.Sample) -> None:
     state, policy = turn.state, turn.policy
     if _age_ms(turn, came, record.ts_unix_ms) > policy.telemetry.live_age_max_ms:
         return
-    view, epoch = state.view, came.envelope.epoch
-    if opinion.is_newer(view, epoch, record.seq):
-        view = opinion.see(view, epoch, record, policy, turn.now_ms)
+    epoch = came.envelope.epoch
+    if opinion.is_newer(state.view, epoch, record.seq):
+        view = opinion.see(state.view, epoch, record, policy, turn.now_ms)
+        state = replace(state, view=view, cadence_ms=record.cadence_ms)
         turn.cause = _cause("sample", record, came)
-    turn.state = replace(state, view=view, arrived_unix_ms=_latest(state, came), died=False)
+    turn.state = replace(state, arrived_unix_ms=_latest(state, came), died=False)
 
 
 def _hear(turn: Turn, came: Arrival, record: sample.Event) -> None:
@@ -244,7 +246,10 @@ def _note_status(turn: Turn, came: Arrival, record: sample.Status) -> None:
     state = turn.state
     if record.state == "birth":
         view = opinion.born(state.view, record)
-        turn.state = replace(state, died=False, view=view, arrived_unix_ms=_latest(state, came))
+        driver = drivers.born(state.driver, record)
+        turn.state = replace(
+            state, died=False, view=view, driver=driver, arrived_unix_ms=_latest(state, came)
+        )
     else:
         turn.state = replace(state, died=True)
     turn.actions.append(Report(f"agent-{record.state}", record.reason or record.agent_version))

@@ -145,8 +145,19 @@ class Skew(Struct, frozen=True, array_like=True):
     told: bool = False
 
 
+class Driver(Struct, frozen=True, array_like=True):
+    """What births told of the NVIDIA driver; each GPU by UUID with its architecture."""
+
+    version: str | None = None
+    cuda_version: str | None = None
+    gpus: tuple[tuple[str, str | None], ...] = ()
+
+
 class NodeState(Struct, frozen=True, kw_only=True):
-    """All that the by-node step remembers of one node."""
+    """All that the by-node step remembers of one node.
+
+    `cadence_ms` is how long the agent may be silent, by its own newest sample.
+    """
 
     cluster: str
     node: str
@@ -154,7 +165,9 @@ class NodeState(Struct, frozen=True, kw_only=True):
     view: View = View()
     skew: Skew = Skew()
     arrived_unix_ms: int | None = None
+    cadence_ms: int = 0
     died: bool = False
+    driver: Driver | None = None
     verdict: Verdict | None = None
     published_ms: int = 0
 

@@ -3,7 +3,8 @@
 Load is judged on the mean over the node's GPUs of each one's mean over the last seconds,
 moved by each sample: a node with one free GPU of eight is not saturated. A failed GPU
 counts neither as busy nor as free. A GPU that gives no utilisation (a MIG parent) is left
-out of the mean, and while there is one the node is never called idle.
+out of the mean, and while there is one the node is never called idle. A suspended GPU is
+at 0 %. An agent that looks rarely is judged over a window that still holds enough samples.
 
 Samples come here in the order of their seqs: an older one never overwrites a newer one.
 """
@@ -44,8 +45,7 @@ def is_newer(view: View, epoch: str, seq: int) -> bool:
 def see(view: View, epoch: str, one: sample.Sample, rules: Policy, now_ms: int) -> View:
     """One fresh live sample later."""
     gpus = {
-        gpu.uuid: _see_gpu(view.gpus.get(gpu.uuid), gpu, one.ts_unix_ms, rules, now_ms)
-        for gpu in one.gpus
+        gpu.uuid: _see_gpu(view.gpus.get(gpu.uuid), gpu, one, rules, now_ms) for gpu in one.gpus
     }
     for uuid, known in view.gpus.items():
         if uuid not in gpus and not _forgotten(known, rules, now_ms):
@@ -147,9 +147,11 @@ def gpu_verdicts(view: View) -> tuple[GpuVerdict, ...]:
 
 
 def _see_gpu(
-    known: GpuView | None, gpu: sample.Gpu, ts_unix_ms: int, rules: Policy, now_ms: int
+    known: GpuView | None, gpu: sample.Gpu, one: sample.Sample, rules: Policy, now_ms: int
 ) -> GpuView:
     known = known or GpuView()
+    percent = 0.0 if gpu.state == "suspended" else gpu.utilization_percent
+    window_ms = max(rules.load.window_ms, (rules.load.samples_min + 1) * one.cadence_ms)
     state = health.after_sample(known.health, gpu, rules.health, now_ms)
     if gpu.state == "unreachable" and state.health == "ok":
         state = GpuHealth(
@@ -160,7 +162,7 @@ def _see_gpu(
         hot = gpu.temperature_c >= gpu.temperature_slowdown_c - rules.signals.hot_margin_c
     return GpuView(
         state,
-        _recent(known.recent, ts_unix_ms, gpu.utilization_percent, rules.load.window_ms),
+        _recent(known.recent, one.ts_unix_ms, percent, window_ms),
         True,
         gpu.temperature_c,
         hot,

@@ -18,7 +18,10 @@ RawTaint = Mapping[str, Any]
 
 
 class Wish(Struct, frozen=True, kw_only=True):
-    """What a node should carry of ours, and why. `withheld` is what the brake held back."""
+    """What a node should carry of ours, and why.
+
+    `withheld` is what the brake held back; `unsaid` are labels that stay as they are.
+    """
 
     decision_id: str
     node: str
@@ -29,6 +32,7 @@ class Wish(Struct, frozen=True, kw_only=True):
     reason: str
     budget: BudgetState
     verdict: Verdict
+    unsaid: tuple[str, ...] = ()
 
 
 class ObservedNode(Struct, frozen=True, kw_only=True):
@@ -57,10 +61,12 @@ def plan(observed: ObservedNode, wish: Wish, domain: str) -> dict[str, Any] | No
     taken = {k for k in wish.labels if k in observed.labels and k not in owned.labels}
     wanted = {k: v for k, v in wish.labels.items() if k not in taken}
     labels: dict[str, str | None] = {k: v for k, v in wanted.items() if observed.labels.get(k) != v}
-    labels |= {k: None for k in owned.labels if k not in wish.labels and k in observed.labels}
+    unwished = {k for k in owned.labels if k in observed.labels and k not in wish.labels}
+    kept = unwished.intersection(wish.unsaid)
+    labels |= dict.fromkeys(unwished - kept)
     taints, ours = _taints(observed, wish, owned)
     taints_differ = taints != [dict(t) for t in observed.taints]
-    mine = Owned(labels=tuple(sorted(wanted)), taints=tuple(sorted(ours)))
+    mine = Owned(labels=tuple(sorted(wanted.keys() | kept)), taints=tuple(sorted(ours)))
     if not labels and not taints_differ and mine == owned:
         return None
     annotations = {

@@ -9,15 +9,16 @@ from typing import Annotated, Any, Final, Literal
 
 from msgspec import Meta, Struct
 
-from cloud_processor.core import xids
 from cloud_processor.core.vocabulary import LOADS
-from wire import settings
+from wire import settings, xids
 
 Ms = Annotated[int, Meta(ge=1, le=7 * 86_400_000)]
 Times = Annotated[int, Meta(ge=1, le=10_000)]
 Share = Annotated[float, Meta(ge=0, le=1)]
 Percent = Annotated[float, Meta(ge=0, le=100)]
 Domain = Annotated[str, Meta(pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", max_length=200)]
+
+Severity = Literal["ignore", "degraded", "fatal"]
 
 DEFAULT_POOL: Final = "default"
 
@@ -67,8 +68,8 @@ class Health(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     sound_samples: Times = 5
     event_age_max_ms: Ms = 300_000
     failed_effect: Literal["NoSchedule", "NoExecute"] = "NoSchedule"
-    unknown_xid: xids.Severity = "degraded"
-    xid: dict[str, xids.Severity] = {}
+    unknown_xid: Severity = "degraded"
+    xid: dict[str, Severity] = {}
 
     def __post_init__(self) -> None:
         if self.dwell_max_ms < self.dwell_ms:
@@ -91,18 +92,27 @@ class Signals(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 class Telemetry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Silence, judged by arrival at the bridge: no live message for `stale_ms` is stale, for
-    `lost_ms` lost. Live records older than `live_age_max_ms` repair history but steer
-    nothing. A node's clock that is off by more than `skew_max_ms` is reported.
+    `lost_ms` lost. An agent that has little to tell says in each sample how long it will
+    wait until the next (at most `cadence_ms_max` is believed); where that is more than half
+    of `stale_ms`, both limits are later by what it is more. Live records older than
+    `live_age_max_ms` repair history but steer nothing. A node's clock that is off by more
+    than `skew_max_ms` is reported.
     """
 
     stale_ms: Ms = 5_000
     lost_ms: Ms = 60_000
+    cadence_ms_max: Ms = 900_000
     live_age_max_ms: Ms = 15_000
     skew_max_ms: Ms = 5_000
 
     def __post_init__(self) -> None:
         if self.lost_ms <= self.stale_ms:
             raise ValueError(f"lost_ms {self.lost_ms} must be above stale_ms {self.stale_ms}")
+
+    def limits(self, cadence_ms: int) -> tuple[int, int]:
+        """From when on an agent of this cadence is stale, and lost, in ms of silence."""
+        more_ms = max(0, min(cadence_ms, self.cadence_ms_max) - self.stale_ms // 2)
+        return self.stale_ms + more_ms, self.lost_ms + more_ms
 
 
 class Windows(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -188,7 +198,7 @@ def pool_of(policy: Policy, labels: Mapping[str, str]) -> str:
     return DEFAULT_POOL
 
 
-def severity_of(policy: Policy, xid: int) -> xids.Severity:
+def severity_of(policy: Policy, xid: int) -> Severity:
     """What an XID means under this policy."""
-    override = policy.health.xid.get(str(xid))
-    return override or xids.severity_of(xid) or policy.health.unknown_xid
+    told = policy.health.xid.get(str(xid)) or xids.lookup(xid).severity
+    return policy.health.unknown_xid if told == "unknown" else told

@@ -205,6 +205,7 @@ def _tell(
                 reason=_said(verdict) + _why_withheld(state, withheld, tainted, policy),
                 budget=brake,
                 verdict=verdict,
+                unsaid=deserved.unsaid(member.verdict, policy.domain),
             )
         )
     return tuple(wishes)

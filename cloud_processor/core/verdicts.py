@@ -1,20 +1,20 @@
 """What is said of a node, and when.
 
 A verdict is due when a word of it changes: load, health, heat, power, freshness, free
-memory, pool, the reasons, the health of a GPU. Numbers alone are no news; they come with
-the next verdict or heartbeat.
+memory, pool, the reasons, the driver, the health of a GPU. Numbers alone are no news; they
+come with the next verdict or heartbeat.
 
 Freshness falls by the clock or by the agent's own death, never because an envelope was
 read late: a worker that catches up must not see a silent fleet. What changes by itself
 (load, heat, power, memory) is not known of a silent node; a fault is, and what was sound
-is not any more once the node is lost.
+is not any more once the node is lost. Its driver is what it told last, judged by the day.
 """
 
 from typing import Any, Final
 
 from msgspec.structs import replace
 
-from cloud_processor.core import gaps, opinion, skew
+from cloud_processor.core import drivers, gaps, opinion, skew
 from cloud_processor.core.model import NodeState, View
 from cloud_processor.core.policy import Policy
 from wire.sample import VERSION
@@ -42,7 +42,7 @@ def conclude(
     telemetry = _telemetry(state, policy, now_ms, by_clock=by_clock)
     if telemetry != "fresh" and (last is None or last.telemetry == "fresh"):
         state = replace(state, view=opinion.forget(state.view, now_ms))
-    new = _worded(state, telemetry, policy, pool)
+    new = _worded(state, telemetry, policy, pool, now_ms)
     if last is not None and _words(new) == _words(last) and _same_gpus(state.view, last):
         return state, None
     cause = cause or Cause(kind="silence", ts_unix_ms=now_ms)
@@ -63,15 +63,17 @@ def repeat(state: NodeState, now_ms: int) -> tuple[NodeState, Verdict]:
 
 
 def _telemetry(state: NodeState, policy: Policy, now_ms: int, *, by_clock: bool) -> Telemetry:
-    rules = policy.telemetry
+    stale_ms, lost_ms = policy.telemetry.limits(state.cadence_ms)
     silent_ms = now_ms - (state.arrived_unix_ms or 0)
-    found = (silent_ms >= rules.stale_ms) + (silent_ms >= rules.lost_ms)
+    found = (silent_ms >= stale_ms) + (silent_ms >= lost_ms)
     if not by_clock and state.verdict is not None:
         found = min(found, TELEMETRIES.index(state.verdict.telemetry))
     return TELEMETRIES[max(found, int(state.died))]
 
 
-def _worded(state: NodeState, telemetry: Telemetry, policy: Policy, pool: str | None) -> Verdict:
+def _worded(
+    state: NodeState, telemetry: Telemetry, policy: Policy, pool: str | None, now_ms: int
+) -> Verdict:
     found = opinion.summary(state.view, policy.health.failed_gpu_share)
     health, reasons = found.health, found.reasons
     if telemetry == "lost" and health == "ok":
@@ -98,6 +100,7 @@ def _worded(state: NodeState, telemetry: Telemetry, policy: Policy, pool: str | 
         cause=Cause(kind="silence", ts_unix_ms=0),
         gpus=(),
         intake=None,
+        driver=drivers.judged(state.driver, now_ms),
     )
 
 
@@ -130,6 +133,7 @@ def _words(said: Verdict) -> tuple[Any, ...]:
         said.memory_free,
         said.pool,
         said.reasons,
+        said.driver,
     )
 
 

@@ -119,6 +119,7 @@ class Fleet:
             "thermal": verdict.thermal,
             "power": verdict.power,
             "telemetry": verdict.telemetry,
+            "driver": None if verdict.driver is None else verdict.driver.compatibility,
             "utilization_percent": round(sum(used) / len(used), 1) if used else None,
             "gpus": len(verdict.gpus),
             "reasons": list(verdict.reasons),

@@ -14,14 +14,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ctl import children, errors, pipeline, servers, topics
-from ctl.demo import relay, screen, story
+from ctl.demo import relay, screen, standin, story
 
 CLUSTER = "demo"
 PARTITIONS = 4
 NODES_MIN = 12
 
 
-def demo(*, once: bool, kubeconfig: Path | None, node_count: int, keep: Path | None) -> int:
+def demo(
+    *, once: bool, kubeconfig: Path | None, node_count: int, keep: Path | None, nvml: bool = False
+) -> int:
     """Run the demo; exit code 0 when it ended well (with `once`: when the story came true)."""
     if node_count < NODES_MIN:
         raise errors.CtlError(f"--nodes {node_count}: the story needs {NODES_MIN} nodes or more")
@@ -30,14 +32,23 @@ def demo(*, once: bool, kubeconfig: Path | None, node_count: int, keep: Path | N
     signal.signal(signal.SIGTERM, _as_interrupt)
     try:
         with _folder(keep) as folder, screen.Screen() as shown:
-            return _run(folder, shown, once=once, kubeconfig=kubeconfig, node_count=node_count)
+            fleet = standin.Fleet(folder) if nvml else None
+            return _run(
+                folder, shown, fleet, once=once, kubeconfig=kubeconfig, node_count=node_count
+            )
     except KeyboardInterrupt:
         print("\nended")
         return 0 if not once else 130
 
 
 def _run(
-    folder: Path, shown: screen.Screen, *, once: bool, kubeconfig: Path | None, node_count: int
+    folder: Path,
+    shown: screen.Screen,
+    fleet: standin.Fleet | None,
+    *,
+    once: bool,
+    kubeconfig: Path | None,
+    node_count: int,
 ) -> int:
     shown.say(f"state of this demo: {folder}")
     with contextlib.ExitStack() as stack:
@@ -54,11 +65,12 @@ def _run(
             cluster=CLUSTER,
         )
         stack.callback(_end, pipe, steering=kubeconfig is not None)
-        _start(pipe, link, kubeconfig, node_count)
+        _start(pipe, link, fleet, kubeconfig, node_count)
         cut_node = f"edge-{node_count:02d}"
         shown.say(f"API and metrics: http://127.0.0.1:{pipe.api_ports[0]}/api/nodes")
         shown.say("steering: " + (f"real, {kubeconfig}" if kubeconfig else "dry run, no cluster"))
-        teller = story.write(pipe, link, cut_node=cut_node)
+        fault = fleet.fault if fleet else pipe.fault
+        teller = story.write(pipe, link, cut_node=cut_node, fault=fault)
         _wait_for_fleet(teller, shown, node_count)
         _check_known(teller, (story.BUSY, story.BROKEN, cut_node))
         teller.run(lambda: shown.show(teller.nodes, teller.lines))
@@ -78,7 +90,11 @@ def _end(pipe: pipeline.Pipeline, *, steering: bool) -> None:
 
 
 def _start(
-    pipe: pipeline.Pipeline, link: relay.Relay, kubeconfig: Path | None, node_count: int
+    pipe: pipeline.Pipeline,
+    link: relay.Relay,
+    fleet: standin.Fleet | None,
+    kubeconfig: Path | None,
+    node_count: int,
 ) -> None:
     pipe.start_bridge()
     pipe.start_processor(
@@ -86,7 +102,13 @@ def _start(
         if kubeconfig
         else {"mode": "off"},
     )
-    pipe.start_agents(count=node_count - 1)
+    if fleet is None:
+        pipe.start_agents(count=node_count - 1)
+    else:
+        fleet.start(pipe)
+        numbers = [n for n in range(1, node_count) if f"edge-{n:02d}" not in standin.NODES]
+        for first, last in _runs(numbers):
+            pipe.start_agents(f"agents-{first:02d}", count=last - first + 1, first=first)
     pipe.start_agents(
         "agents-far",
         count=1,
@@ -94,6 +116,17 @@ def _start(
         mqtt_port=link.port,
         mqtt={"port": link.port, "host": "127.0.0.1", "backoff_max_ms": 10_000},
     )
+
+
+def _runs(numbers: Sequence[int]) -> list[tuple[int, int]]:
+    """Ascending numbers as closed ranges."""
+    found: list[tuple[int, int]] = []
+    for number in numbers:
+        if found and found[-1][1] == number - 1:
+            found[-1] = (found[-1][0], number)
+        else:
+            found.append((number, number))
+    return found
 
 
 def _wait_for_fleet(teller: story.Teller, shown: screen.Screen, node_count: int) -> None:

@@ -94,8 +94,13 @@ class Teller:
         self.lines.append(f"{now_s:5.1f} s  {text}")
 
 
-def write(pipe: pipeline.Pipeline, link: relay.Relay, *, cut_node: str) -> Teller:
-    """The story that a newcomer sees: a busy node, a dead GPU, a cut link."""
+def write(
+    pipe: pipeline.Pipeline, link: relay.Relay, *, cut_node: str, fault: Callable[..., None]
+) -> Teller:
+    """The story that a newcomer sees: a busy node, a dead GPU, a cut link.
+
+    `fault` does to a GPU what a line of the control file says.
+    """
     cut_s = 30.0
     before_cut: dict[str, int] = {}
 
@@ -115,13 +120,13 @@ def write(pipe: pipeline.Pipeline, link: relay.Relay, *, cut_node: str) -> Telle
             name="busy",
             at_s=2,
             text=f"{BUSY}: its GPUs are driven to 98 %",
-            do=lambda: pipe.fault(node=BUSY, fault="load", utilization_percent=98, duration_s=600),
+            do=lambda: fault(node=BUSY, fault="load", utilization_percent=98, duration_s=600),
         ),
         Act(
             name="xid",
             at_s=4,
             text=f"{BROKEN}: GPU 0 falls off the bus (XID 79)",
-            do=lambda: pipe.fault(node=BROKEN, fault="xid", xid=79, gpu=0, duration_s=600),
+            do=lambda: fault(node=BROKEN, fault="xid", xid=79, gpu=0, duration_s=600),
         ),
         Act(name="cut", at_s=6, text=f"{cut_node}: link cut for {cut_s:.0f} s", do=cut),
         Act(name="back", at_s=6 + cut_s, text=f"{cut_node}: link restored", do=link.restore),

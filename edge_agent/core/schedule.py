@@ -21,12 +21,15 @@ class Schedule(Struct, frozen=True, kw_only=True):
         return self.start_ms + self.index * self.tick_ms
 
 
-def after_tick(schedule: Schedule, now_ms: int) -> tuple[Schedule, int]:
-    """The schedule after a tick was taken at `now_ms`, and how many ticks were missed."""
+def after_tick(schedule: Schedule, now_ms: int, wait_ms: int) -> tuple[Schedule, int]:
+    """The schedule after a tick was taken at `now_ms`, and how many ticks were missed.
+
+    The next is on the grid, at least `wait_ms` after the grid's last point.
+    """
     passed = (now_ms - schedule.start_ms) // schedule.tick_ms
-    following = max(schedule.index, passed) + 1
-    missed = following - schedule.index - 1
+    missed = max(0, passed - schedule.index)
+    steps = max(1, -(-wait_ms // schedule.tick_ms))
     return (
-        Schedule(start_ms=schedule.start_ms, tick_ms=schedule.tick_ms, index=following),
+        Schedule(start_ms=schedule.start_ms, tick_ms=schedule.tick_ms, index=passed + steps),
         missed,
     )

@@ -1,13 +1,13 @@
 """The table of sources. A new vendor is one file here and one line in `FACTORIES`."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 from msgspec import Struct
 
 from edge_agent import config, telemetry
 from edge_agent.core import reading
-from edge_agent.sources import nvml, recorded, simulated
+from edge_agent.sources import kmsg, nvml, recorded, simulated
 
 
 class Source(Protocol):
@@ -30,12 +30,29 @@ class Source(Protocol):
     def close(self) -> None: ...
 
 
+@runtime_checkable
+class Herald(Protocol):
+    """A source that hears of events between two reads. It calls the `wake` of its `Place`
+    from any thread; `news` then gives what came, once, and never blocks.
+    """
+
+    def news(self) -> Sequence[reading.RawEvent]: ...
+
+
+@runtime_checkable
+class Sleeper(Protocol):
+    """A source whose GPUs may sleep: `stirs` says, without waking one, whether one woke up."""
+
+    def stirs(self) -> bool: ...
+
+
 class Place(Struct, frozen=True, kw_only=True):
-    """For which agent a source is made: its node, and which of how many it is."""
+    """For which agent a source is made: its node, which of how many it is, and its bell."""
 
     node: str
     index: int
     node_count: int
+    wake: Callable[[], None] = lambda: None
 
 
 Factory = Callable[[config.Settings, Place, telemetry.Telemetry], Source]
@@ -43,6 +60,10 @@ Factory = Callable[[config.Settings, Place, telemetry.Telemetry], Source]
 
 def _nvml(_settings: config.Settings, _place: Place, _say: telemetry.Telemetry) -> Source:
     return nvml.Nvml()
+
+
+def _kmsg(settings: config.Settings, place: Place, _say: telemetry.Telemetry) -> Source:
+    return kmsg.Kmsg(host=settings.host, wake=place.wake)
 
 
 def _simulated(settings: config.Settings, place: Place, say: telemetry.Telemetry) -> Source:
@@ -58,13 +79,16 @@ def _recorded(settings: config.Settings, place: Place, _say: telemetry.Telemetry
     return recorded.Recorded(settings.recorded, index=place.index, node_count=place.node_count)
 
 
-FACTORIES: Final[Mapping[str, Factory]] = {
-    "nvml": _nvml,
-    "simulated": _simulated,
-    "recorded": _recorded,
+FACTORIES: Final[Mapping[str, tuple[Factory, ...]]] = {
+    "auto": (_nvml, _kmsg),
+    "nvml": (_nvml, _kmsg),
+    "simulated": (_simulated,),
+    "recorded": (_recorded,),
 }
+SOURCES_MAX: Final = max(len(some) for some in FACTORIES.values())
 
 
 def make(settings: config.Settings, place: Place, say: telemetry.Telemetry) -> tuple[Source, ...]:
     """The sources of one agent, as configured."""
-    return (FACTORIES[settings.source.kind](settings, place, say),)
+    factories = FACTORIES[settings.source.kind]
+    return tuple(factory(settings, place, say) for factory in factories)

@@ -25,6 +25,7 @@ class Heard:
         self.topic = message.topic
         self.lane = message.topic.rsplit("/", 1)[1]
         self.qos = message.qos
+        self.size = len(message.payload)
         self.retain = message.retain
         self.properties = dict(message.properties.UserProperty)
         self.envelope = codec.decode_envelope(message.payload)
@@ -32,11 +33,16 @@ class Heard:
 
 
 class Cloud:
-    """Hears everything; confirms what it hears when `confirms` is set."""
+    """Hears everything; confirms what it hears when `confirms` is set: at once, or what came
+    in `every_s` together, as the bridge does.
+    """
 
-    def __init__(self, port: int, *, confirms: bool = True) -> None:
+    def __init__(self, port: int, *, confirms: bool = True, every_s: float = 0.0) -> None:
         self.heard: list[Heard] = []
         self.confirms = confirms
+        self._every_s = every_s
+        self._due: dict[tuple[str, str, str], tuple[sample.Envelope, list[int]]] = {}
+        self._next_s = 0.0
         self.seqs: set[int] = set()
         self._client = paho.Client(
             paho.CallbackAPIVersion.VERSION2, client_id="cloud", protocol=paho.MQTTv5
@@ -61,7 +67,14 @@ class Cloud:
         self.heard.append(heard)
         self.seqs |= set(heard.seqs)
         if self.confirms and heard.seqs:
-            self.confirm(heard.envelope, heard.seqs)
+            said = heard.envelope
+            _, seqs = self._due.setdefault((said.cluster, said.node, said.epoch), (said, []))
+            seqs.extend(heard.seqs)
+            if time.monotonic() >= self._next_s:
+                self._next_s = time.monotonic() + self._every_s
+                due, self._due = self._due, {}
+                for envelope, seqs in due.values():
+                    self.confirm(envelope, seqs)
 
     def confirm(self, envelope: sample.Envelope, seqs: list[int]) -> None:
         """Say to the node that Kafka has these."""
@@ -152,9 +165,9 @@ def agent(folder: Path, port: int, **settings: object) -> Iterator[AgentProcess]
 
 
 @contextlib.contextmanager
-def cloud(port: int, *, confirms: bool = True) -> Iterator[Cloud]:
+def cloud(port: int, *, confirms: bool = True, every_s: float = 0.0) -> Iterator[Cloud]:
     """A listener that is gone afterwards."""
-    one = Cloud(port, confirms=confirms)
+    one = Cloud(port, confirms=confirms, every_s=every_s)
     try:
         yield one
     finally:

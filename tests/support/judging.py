@@ -24,8 +24,10 @@ def gpu(uuid="GPU-a", percent=50.0, **changes) -> Gpu:
     return Gpu(uuid=uuid, **{**given, **changes})
 
 
-def sample(seq, ts_ms, *gpus) -> Sample:
-    return Sample(seq=seq, ts_unix_ms=ts_ms, interval_ms=1000, gpus=gpus or (gpu(),))
+def sample(seq, ts_ms, *gpus, cadence_ms=1000) -> Sample:
+    return Sample(
+        seq=seq, ts_unix_ms=ts_ms, interval_ms=1000, cadence_ms=cadence_ms, gpus=gpus or (gpu(),)
+    )
 
 
 def event(seq, ts_ms, name="xid", *, uuid="GPU-a", xid=None) -> Event:
@@ -118,14 +120,15 @@ class Shell:
     def tick(self):
         self._keep(*judge.tick(self.state, policy=self.policy, pool=self.pool, now_ms=self.now_ms))
 
-    def run(self, seconds, *gpus, percent=50.0):
-        """Live samples, one a second, each arriving a moment after it was taken."""
-        for _ in range(seconds):
-            self.now_ms += 1000
+    def run(self, count, *gpus, percent=50.0, cadence_ms=1000):
+        """Live samples, one each `cadence_ms`, arriving a moment after it was taken."""
+        for _ in range(count):
+            self.wait(cadence_ms - 1)
+            self.now_ms += 1
             self.seq += 1
-            self.send(
-                sample(self.seq, self.now_ms - JOURNEY_MS, *(gpus or (gpu(percent=percent),)))
-            )
+            seen = gpus or (gpu(percent=percent),)
+            ts_ms = self.now_ms - JOURNEY_MS
+            self.send(sample(self.seq, ts_ms, *seen, cadence_ms=cadence_ms))
             self.tick()
 
     def wait(self, ms, step_ms=500):

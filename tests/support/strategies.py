@@ -20,7 +20,7 @@ def _optional(values: st.SearchStrategy) -> st.SearchStrategy:
 gpus = st.builds(
     sample.Gpu,
     uuid=st.text(min_size=1, max_size=40),
-    state=st.sampled_from(["ok", "lost", "suspended", "unreachable"]),
+    state=st.sampled_from(["ok", "lost", "suspended", "unreachable", "unresponsive"]),
     utilization_percent=_optional(percents),
     memory_total_bytes=_optional(counts),
     memory_used_bytes=_optional(counts),
@@ -29,7 +29,25 @@ gpus = st.builds(
     temperature_c=_optional(st.floats(-50, 200)),
     throttle_reasons=_optional(st.lists(texts, max_size=3).map(tuple)),
     recovery_action=_optional(st.sampled_from(["none", "gpu-reset", "node-reboot"])),
+    throttled_ms=_optional(st.dictionaries(texts, counts, max_size=2)),
+    nvlink_down=_optional(st.lists(st.integers(0, 17), max_size=3).map(tuple)),
+    performance_state=_optional(st.integers(0, 15)),
     mig_enabled=_optional(st.booleans()),
+    mig=st.lists(
+        st.builds(
+            sample.MigInstance, uuid=st.text(min_size=1), memory_used_bytes=_optional(counts)
+        ),
+        max_size=2,
+    ).map(tuple),
+    processes=st.lists(
+        st.builds(
+            sample.Process,
+            pid=st.integers(0, 2**22),
+            owner=st.sampled_from(["pod", "host", "gone", "unknown"]),
+            pod_uid=_optional(texts),
+        ),
+        max_size=2,
+    ).map(tuple),
     errors=st.dictionaries(texts, texts, max_size=2),
 )
 samples = st.builds(

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import time
 
 import pytest
 
@@ -126,15 +127,20 @@ async def test_fifty_agents_return_spread_over_time(mosquitto, tmp_path):
             mosquitto.kill()
             await asyncio.sleep(4)
             mosquitto.start()
-            seen = len(cloud.heard)
-            await until(lambda: len({h.envelope.node for h in cloud.heard[seen:]}) == 50, 10)
-            births = [
-                h.envelope.records[0].ts_unix_ms
-                for h in cloud.heard[seen:]
-                if h.lane == "status" and not h.retain
-            ]
+            back_unix_ms = time.time_ns() // 1_000_000
 
-    assert max(births) - min(births) > 500
+            def births():
+                heard = [h.envelope for h in cloud.of("status")]
+                return {
+                    one.node: one.records[0].ts_unix_ms
+                    for one in heard
+                    if one.records[0].state == "birth" and one.sent_unix_ms >= back_unix_ms
+                }
+
+            await until(lambda: len(births()) == 50, 10)
+
+    times_ms = births().values()
+    assert max(times_ms) - min(times_ms) > 500
 
 
 @pytest.mark.parametrize("speed", [6000.0], ids=str)

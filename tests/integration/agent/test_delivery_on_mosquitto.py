@@ -98,7 +98,7 @@ def test_a_confirmation_that_is_none_is_counted_and_the_next_counts(mosquitto, t
     labels = '{cluster="demo",node="edge-01"}'
     assert f"windvane_agent_confirmations_malformed_total{labels} 3.0" in page
     assert f"windvane_agent_confirmations_foreign_total{labels} 1.0" in page
-    assert "windvane_gpu_utilization_percent" in page
+    assert "windvane_gpu_utilization_ratio" in page
     assert 3 in kept
 
 

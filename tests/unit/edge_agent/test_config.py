@@ -22,7 +22,7 @@ def test_two_keys_are_enough():
         "demo",
         "edge-01",
         1000,
-        "nvml",
+        "auto",
     )
     assert config.node_names(found) == ("edge-01",)
 

@@ -19,7 +19,10 @@ GPU = sample.Gpu(
     energy_mj=123_456_789,
     temperature_c=71.0,
     throttle_reasons=("sw-power-cap",),
-    processes=(sample.Process(pid=4242, pod_uid="5f0c", memory_used_bytes=2**30),),
+    throttled_ms={"sw-power-cap": 61_250},
+    mig_enabled=True,
+    mig=(sample.MigInstance(uuid="MIG-5d2a7f10-0001-4000-8000-000000000002", profile="1g.6gb"),),
+    processes=(sample.Process(pid=4242, owner="pod", pod_uid="5f0c", memory_used_bytes=2**30),),
     errors={"sm_clock_mhz": "timeout"},
 )
 
@@ -62,6 +65,13 @@ VERDICT = verdict.Verdict(
     cause=CAUSE,
     gpus=(),
     intake=verdict.Intake(epoch=EPOCH, received=8, missing=0, duplicates=0, highest_seq=8),
+    driver=verdict.DriverVerdict(
+        compatibility="old",
+        reasons=("branch 550 (production, not confirmed) had ended by 2025-08",),
+        version="550.54.15",
+        cuda_version="12.4",
+        architectures=("Ada",),
+    ),
 )
 TAINT = verdict.Taint(key="windvane.io/gpu-failed", value="xid-79", effect="NoSchedule")
 STAT = aggregate.Stat(count=10, min=95.0, mean=97.0, max=100.0)
@@ -70,7 +80,17 @@ EXAMPLES: Mapping[str, msgspec.Struct] = {
     "sample": envelope(sample.Sample(seq=7, ts_unix_ms=TS, interval_ms=1000, gpus=(GPU,))),
     "event": envelope(
         sample.Event(
-            seq=8, ts_unix_ms=TS, event="xid", gpu_uuid=GPU.uuid, xid=79, detail="off the bus"
+            seq=8,
+            ts_unix_ms=TS,
+            event="xid",
+            gpu_uuid=GPU.uuid,
+            xid=79,
+            xid_class="hardware",
+            severity="fatal",
+            action="reboot",
+            count=2,
+            ts_last_unix_ms=TS + 5,
+            detail="off the bus",
         )
     ),
     "loss": envelope(

@@ -5,7 +5,7 @@ import pytest
 from cloud_processor.core import deserved, policy
 from cloud_processor.core.model import Member
 from support import steering
-from wire.verdict import Taint
+from wire.verdict import DriverVerdict, Taint
 
 RULES = policy.Policy()
 NOW_MS = 1_000_000
@@ -32,6 +32,20 @@ def test_every_label_is_written_each_time_also_unknown_ones():
         "windvane.io/gpu.telemetry": "fresh",
         "windvane.io/gpu.memory-free": "16Gi",
     }
+
+
+def test_the_driver_has_a_label_once_the_node_has_told_of_one():
+    """Until then the label is `unsaid`: neither written nor taken away."""
+    key = "windvane.io/driver.compatibility"
+    told = DriverVerdict(
+        compatibility="unsupported", reasons=(), version=None, cuda_version=None, architectures=()
+    )
+    known = steering.verdict(driver=told)
+
+    assert deserved.labels(known, "windvane.io")[key] == "unsupported"
+    assert deserved.unsaid(known, "windvane.io") == ()
+    assert key not in deserved.labels(steering.verdict(), "windvane.io")
+    assert deserved.unsaid(steering.verdict(), "windvane.io") == (key,)
 
 
 def test_a_failed_node_is_kept_out_with_its_reason():

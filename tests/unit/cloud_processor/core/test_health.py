@@ -79,6 +79,17 @@ def test_a_gpu_that_does_not_answer_gives_no_evidence(state):
         assert before == found
 
 
+def test_a_gpu_whose_calls_hang_is_degraded_and_comes_back_by_evidence():
+    """BR-23: unresponsive is told at once, is no failure, and ends after sound samples."""
+    hung = judging.gpu(state="unresponsive")
+    bad = health.after_sample(GpuHealth("ok"), hung, FEW.health, 0)
+    assert (bad.health, bad.reasons) == ("degraded", ("gpu-unresponsive",))
+
+    lost = health.after_sample(bad, judging.gpu(state="lost"), FEW.health, 1)
+    assert lost.health == "failed"
+    assert sound(bad, 3, 50_000).health == "ok"
+
+
 def test_recovery_needs_sound_readings_and_the_dwell():
     """Neither enough readings before the dwell nor one reading after it will do."""
     failed = xid(79, now_ms=0)

@@ -269,3 +269,42 @@ def test_any_envelope_is_judged_and_any_state_can_be_written_down(story):
                 case judge.DropWindow(start_unix_ms=start):
                     windows.pop(start)
         assert judge.next_due_ms(state, RULES) > 0
+
+
+def test_a_node_that_looks_rarely_is_not_silent_between_two_looks():
+    """BR-19: suspended GPUs, a sample each 30 s: fresh and idle, no verdict changes in between;
+    when the samples stop, it is stale one wait and a half of the usual limit later.
+    """
+    shell = Shell()
+    shell.run(20, gpu(percent=None, state="suspended"), cadence_ms=30_000)
+    said = len(shell.verdicts)
+    shell.run(20, gpu(percent=None, state="suspended"), cadence_ms=30_000)
+
+    assert (shell.verdict.telemetry, shell.verdict.load) == ("fresh", "idle")
+    assert len(shell.verdicts) == said
+    shell.wait(32_000)
+    assert shell.verdict.telemetry == "fresh"
+    shell.wait(1_000)
+    assert shell.verdict.telemetry == "stale"
+
+
+def test_silence_of_a_node_at_full_rate_is_found_as_before():
+    """At 1 Hz the limits are those of the policy; at 4 s they are 1.5 s later."""
+    for cadence_ms, stale_ms in ((1000, 5_000), (4000, 6_500)):
+        shell = Shell()
+        shell.run(20, cadence_ms=cadence_ms)
+        shell.wait(stale_ms - 500, step_ms=100)
+        assert shell.verdict.telemetry == "fresh"
+        shell.wait(600, step_ms=100)
+        assert shell.verdict.telemetry == "stale"
+
+
+def test_an_absurd_cadence_does_not_hide_a_silence():
+    """An agent that claims to wait a year is lost all the same."""
+    shell = Shell()
+    shell.run(5, cadence_ms=1000)
+    shell.seq += 1
+    shell.send(judging.sample(shell.seq, shell.now_ms, cadence_ms=365 * 86_400_000))
+    shell.wait(RULES.telemetry.cadence_ms_max + RULES.telemetry.lost_ms, step_ms=10_000)
+
+    assert shell.verdict.telemetry == "lost"

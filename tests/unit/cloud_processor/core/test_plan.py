@@ -1,5 +1,6 @@
 """From a wish to one patch."""
 
+import msgspec
 import orjson
 import pytest
 from hypothesis import given
@@ -141,6 +142,23 @@ def test_a_write_of_labels_alone_carries_no_version_and_no_taints():
     assert "spec" not in patch
     assert "resourceVersion" not in patch["metadata"]
     assert patch["metadata"]["labels"] == {"windvane.io/gpu.load": "low"}
+
+
+def test_what_is_unsaid_stays_as_it_is_and_stays_ours():
+    """A label of ours of which nothing is known is kept, also over other changes, and cleared."""
+    key = f"{DOMAIN}/driver.compatibility"
+    load = f"{DOMAIN}/gpu.load"
+    observed = fulfilled(node(), steering.wish(labels={load: "low", key: "old"}))
+
+    mute = msgspec.structs.replace(steering.wish(labels={load: "low"}), unsaid=(key,))
+    assert plan.plan(observed, mute, DOMAIN) is None
+
+    mute = msgspec.structs.replace(steering.wish(labels={load: "high"}), unsaid=(key,))
+    observed = fulfilled(observed, mute)
+    assert observed.labels == {load: "high", key: "old"}
+
+    assert fulfilled(node(), mute).labels == {load: "high"}
+    assert applied(observed, plan.clear(observed, DOMAIN)).labels == {}
 
 
 def test_a_taint_of_ours_keeps_its_time():

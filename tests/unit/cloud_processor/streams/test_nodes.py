@@ -11,7 +11,7 @@ from cloud_processor.streams import engine, nodes
 from support import steps
 from wire import topics
 from wire.codec import encode
-from wire.sample import Envelope, Gpu, Sample
+from wire.sample import Envelope, Gpu, GpuInventory, Sample, Status
 
 KEY = b"demo/edge-01"
 EPOCH = "0123456789abcdef"
@@ -128,6 +128,41 @@ async def test_nothing_is_acknowledged_before_its_state_is_written(world):
     assert before == []
     assert world.acked == [1]
     assert world.states[KEY]
+
+
+async def test_a_successor_knows_the_driver_that_a_birth_told(world):
+    """The birth comes once, at the connection: a killed worker's successor has it in the table."""
+    born = Envelope(
+        v=1,
+        cluster="demo",
+        node="edge-01",
+        epoch=EPOCH,
+        sent_unix_ms=world.clock.now_ms,
+        records=(
+            Status(
+                ts_unix_ms=world.clock.now_ms,
+                state="birth",
+                agent_version="0",
+                driver_version="580.95.05",
+                gpus=(GpuInventory(uuid="GPU-1", vendor="nvidia", architecture="Hopper"),),
+            ),
+        ),
+    )
+    await world.take(encode(born), topic=topics.STATUS)
+    await world.take(world.envelope(1))
+    await world.step.flush()
+
+    world.rise()
+    world.clock.now_ms += 1_000
+    world.pools["edge-01"] = "other"
+    await world.take(world.envelope(2))
+
+    (said,) = world.outlet.verdicts
+    assert (said.pool, said.driver.version, said.driver.compatibility) == (
+        "other",
+        "580.95.05",
+        "ok",
+    )
 
 
 async def test_when_kafka_fails_nothing_is_acknowledged(world):

@@ -4,7 +4,7 @@ from cloud_processor.web import fleet
 from support import steering
 from wire.aggregate import Aggregate
 from wire.codec import encode
-from wire.verdict import Decision
+from wire.verdict import Decision, DriverVerdict
 
 NOW_MS = 2_000_000
 
@@ -44,6 +44,30 @@ def test_rows_are_sorted_and_carry_the_last_word():
     assert [(row["node"], row["load"]) for row in rows] == [("edge-01", "low"), ("edge-02", "high")]
     assert rows[0]["freshness_ms"] == 1_000_000
     assert rows[0]["intake"]["missing"] == 0
+
+
+def test_the_driver_is_a_word_in_the_row_and_whole_in_the_detail():
+    """What `windvane matrix check --node` asks for; null where the node has told of none."""
+    told = DriverVerdict(
+        compatibility="old",
+        reasons=("why",),
+        version="550.54.15",
+        cuda_version="12.4",
+        architectures=("Ada", None),
+    )
+    view = fleet.Fleet()
+    take(view, steering.verdict("edge-01", driver=told))
+    take(view, steering.verdict("edge-02"))
+    (seen,) = view.find("edge-01", None)
+
+    assert [row["driver"] for row in view.rows(NOW_MS)] == ["old", None]
+    assert view.detail(seen, NOW_MS)["verdict"]["driver"] == {
+        "compatibility": "old",
+        "reasons": ("why",),
+        "version": "550.54.15",
+        "cuda_version": "12.4",
+        "architectures": ("Ada", None),
+    }
 
 
 def test_local_arrivals_are_fresher_than_the_last_verdict():

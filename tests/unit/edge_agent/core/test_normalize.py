@@ -2,7 +2,6 @@
 
 import math
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,6 +24,8 @@ ANYTHING = st.one_of(
     st.just(reading.UNSUPPORTED),
     st.builds(reading.Failed, st.text(max_size=5)),
     st.lists(st.text(max_size=3), max_size=3).map(tuple),
+    st.lists(st.integers(-1, 2**64), max_size=3).map(tuple),
+    st.dictionaries(st.text(max_size=3), st.integers(-1, 2**64), max_size=3),
 )
 
 
@@ -34,10 +35,17 @@ ANYTHING = st.one_of(
         st.builds(reading.RawProcess, pid=st.integers(-1, 2**40), memory_used_bytes=ANYTHING),
         max_size=3,
     ),
+    st.lists(
+        st.builds(
+            reading.RawMig, uuid=st.text(max_size=200), profile=ANYTHING, memory_used_bytes=ANYTHING
+        ),
+        max_size=3,
+    ),
+    st.text(min_size=1, max_size=200),
 )
-def test_whatever_is_read_the_contract_takes_it(readings, processes):
+def test_whatever_is_read_the_contract_takes_it(readings, processes, mig, uuid):
     """BR-84: any reading gives a GPU that encodes and decodes by the strict contract."""
-    raw = reading.RawGpu(uuid="GPU-1", readings=readings, processes=tuple(processes))
+    raw = reading.RawGpu(uuid=uuid, readings=readings, processes=tuple(processes), mig=tuple(mig))
     found = normalize.normalize(raw)
     record = sample.Sample(seq=1, ts_unix_ms=0, interval_ms=0, gpus=(found.gpu,))
 
@@ -118,13 +126,6 @@ def test_an_impossible_process_is_dropped_and_the_good_one_kept():
     assert found.invalid_count == 2
 
 
-def test_text_is_text_whatever_it_was():
-    """BR-15: bytes and str give the same; what no JSON can hold is replaced; length is bounded."""
-    assert normalize.text(b"NVIDIA L4") == normalize.text("NVIDIA L4") == "NVIDIA L4"
-    assert msgspec.json.encode(normalize.text("\ud800"))
-    assert len(normalize.text("x" * 5000)) == 1024
-
-
 def test_unknown_words_are_no_value():
     """A recovery action or a flag that the contract does not know is counted, not passed on."""
     found = normalize.normalize(gpu(recovery_action="pray", mig_enabled=1, throttle_reasons=7))
@@ -135,4 +136,48 @@ def test_unknown_words_are_no_value():
 
 def test_names_that_are_no_fields_are_ignored():
     """A source may say more than the contract has."""
-    assert normalize.normalize(gpu(fan_percent=30, power_mw=None)).gpu == sample.Gpu(uuid="GPU-1")
+    assert normalize.normalize(gpu(horsepower=30, power_mw=None)).gpu == sample.Gpu(uuid="GPU-1")
+
+
+def test_more_memory_than_there_is_is_no_reading():
+    """Used, free and reserved memory and BAR1 are held against their totals, each alone."""
+    found = normalize.normalize(
+        gpu(
+            memory_total_bytes=100,
+            memory_used_bytes=101,
+            memory_free_bytes=100,
+            bar1_total_bytes=10,
+            bar1_used_bytes=11,
+        )
+    )
+
+    assert found.gpu == sample.Gpu(
+        uuid="GPU-1", memory_total_bytes=100, memory_free_bytes=100, bar1_total_bytes=10
+    )
+    assert found.invalid_count == 2
+
+
+def test_unified_memory_is_no_memory_figure():
+    """BR-05: both memory calls unsupported: listed, null, marked unified; a total of 0 is none."""
+    names = ("memory_total_bytes", "memory_used_bytes", "memory_free_bytes")
+    found = normalize.normalize(
+        gpu(memory_method="unified", **dict.fromkeys(names, reading.UNSUPPORTED))
+    )
+
+    assert found.gpu == sample.Gpu(uuid="GPU-1", memory_method="unified")
+    assert found.unsupported == names
+    assert normalize.normalize(gpu(memory_total_bytes=0)).gpu.memory_total_bytes is None
+
+
+def test_what_the_source_counted_as_junk_is_counted_on():
+    """BR-09: records that a source left out are in the sample's count of impossible values."""
+    assert normalize.normalize(reading.RawGpu(uuid="GPU-1", invalid_count=98)).invalid_count == 98
+
+
+def test_too_many_processes_are_counted():
+    """A process list is bounded; what is left out is said, not lost in silence."""
+    processes = tuple(reading.RawProcess(pid=pid) for pid in range(1, 301))
+    found = normalize.normalize(reading.RawGpu(uuid="GPU-1", processes=processes))
+
+    assert len(found.gpu.processes) == normalize.PROCESSES_MAX
+    assert found.gpu.processes_omitted_count == 300 - normalize.PROCESSES_MAX

@@ -5,14 +5,19 @@ import msgspec
 from edge_agent.core import reading
 from wire import sample
 
-NOT_READ = {"uuid", "state", "processes", "errors"}
-
 
 def test_readable_fields_are_those_of_the_contract():
     """A field that the contract gains and no source can name would be silently null."""
     fields = {field.name for field in msgspec.structs.fields(sample.Gpu)}
 
-    assert set(reading.READABLE_FIELDS) == fields - NOT_READ
+    assert set(reading.READABLE_FIELDS) == fields - reading.OTHER_FIELDS
+    assert fields >= reading.OTHER_FIELDS
+
+
+def test_processes_and_instances_say_what_the_contract_can():
+    """Every field of a process and of a MIG instance has its word in the vocabulary."""
+    for raw, shape in ((reading.RawProcess, sample.Process), (reading.RawMig, sample.MigInstance)):
+        assert raw.__struct_fields__ == shape.__struct_fields__
 
 
 def test_unsupported_and_failed_are_never_values():
