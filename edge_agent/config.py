@@ -127,7 +127,7 @@ class Nvml(Struct, frozen=True, forbid_unknown_fields=True):
     wake it.
     """
 
-    call_limit_ms: Positive = 2_000
+    call_limit_ms: Positive = 1_000
     slow_interval_ms: Positive = 10_000
     let_sleep: bool = True
 

@@ -1,9 +1,10 @@
 """One source under watch.
 
 A source has one read under way at most, on a thread of its own while it lasts. What
-answers in time is in this tick; what is later than a tick is reported once
-(`source-failed`, so within two ticks) and left alone until it answers (`source-back`).
-So a driver that hangs costs one thread, never the tick, and never another source.
+answers in time is in this tick; what is later than a tick (later than its own patience,
+for a source that watches itself) is reported once (`source-failed`) and left alone until
+it answers (`source-back`). So a driver that hangs costs one thread, never the tick, and
+never another source.
 
 A source that is not available is asked again once a minute, which is cheap, and says so
 in the status, which is once. Two states cannot mend themselves in this process: a library
@@ -48,7 +49,9 @@ class Reader:
         self.source = source
         self._status_is_new = False
         self.availability = reading.Availability(state="failed", detail="not asked yet")
-        self._tick_ms = tick_ms
+        self._limit_ms = tick_ms
+        if isinstance(source, catalog.SelfWatched):
+            self._limit_ms = max(tick_ms, source.patience_ms)
         self._threads = threads_
         self._say = say
         self._looked_s = float("-inf")
@@ -167,7 +170,7 @@ class Reader:
     def _watch(self, now_unix_ms: int) -> list[Event]:
         """A read that is under way: say so, once, when it takes too long."""
         waited_ms = int((time.monotonic() - self._started_s) * 1000)
-        limit_ms = max(self._tick_ms, LOOK_LIMIT_MS) if self._is_looking else self._tick_ms
+        limit_ms = max(self._limit_ms, LOOK_LIMIT_MS) if self._is_looking else self._limit_ms
         if self._is_hung or waited_ms < limit_ms:
             return []
         self._is_hung = True

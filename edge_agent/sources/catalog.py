@@ -7,7 +7,8 @@ from msgspec import Struct
 
 from edge_agent import config, telemetry
 from edge_agent.core import reading
-from edge_agent.sources import kmsg, nvml, recorded, simulated
+from edge_agent.sources import kmsg, recorded, simulated
+from edge_agent.sources.nvml import source as nvml
 
 
 class Source(Protocol):
@@ -46,6 +47,14 @@ class Sleeper(Protocol):
     def stirs(self) -> bool: ...
 
 
+@runtime_checkable
+class SelfWatched(Protocol):
+    """A source that watches its own calls, device by device: a read may take so long."""
+
+    @property
+    def patience_ms(self) -> int: ...
+
+
 class Place(Struct, frozen=True, kw_only=True):
     """For which agent a source is made: its node, which of how many it is, and its bell."""
 
@@ -58,8 +67,8 @@ class Place(Struct, frozen=True, kw_only=True):
 Factory = Callable[[config.Settings, Place, telemetry.Telemetry], Source]
 
 
-def _nvml(_settings: config.Settings, _place: Place, _say: telemetry.Telemetry) -> Source:
-    return nvml.Nvml()
+def _nvml(settings: config.Settings, place: Place, _say: telemetry.Telemetry) -> Source:
+    return nvml.Nvml(settings=settings.nvml, wake=place.wake, sys_root=settings.host.sys)
 
 
 def _kmsg(settings: config.Settings, place: Place, _say: telemetry.Telemetry) -> Source:

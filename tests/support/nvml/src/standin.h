@@ -169,7 +169,8 @@ struct key {
     int id;
 };
 bool key_find(const char *path, struct key *found);
-const char *value_set(struct gpu *gpu, const char *path, const char *text, bool by_command);
+enum origin { FROM_PROFILE, FROM_SAMPLE, FROM_COMMAND };
+const char *value_set(struct gpu *gpu, const char *path, const char *text, enum origin origin);
 const char *value_count(struct gpu *gpu, const char *path);
 result number_get(struct gpu *gpu, int key, long long *value);
 result real_get(struct gpu *gpu, int key, double *value);
@@ -187,7 +188,7 @@ unsigned long long wall_us_at(long long at_ns);
 
 /* machine.c: files */
 bool machine_load(const char *folder, char *problem, size_t bytes);
-const char *gpu_load(struct gpu *gpu, const char *profile, const char *sample);
+const char *gpu_load(struct gpu *gpu, const char *profile, const char *sample, enum origin origin);
 char *trimmed(char *line);
 
 /* control.c and commands.c: what was said while running */
@@ -223,6 +224,7 @@ struct call {
 };
 enum { SYSTEM = 0, PHYSICAL = 1, INSTANCE = 2, EITHER = 3, BEFORE_INIT = 4 };
 result call_enter(struct call *call, int symbol, device handle, int about);
+result call_faults(struct call *call);
 void call_out(struct call *call, void *at, size_t bytes);
 result call_leave(struct call *call, result code);
 bool version_fits(int symbol, unsigned int asked, unsigned int version, size_t bytes);

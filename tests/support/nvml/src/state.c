@@ -162,7 +162,7 @@ static void memory_set(struct gpu *gpu, int key) {
     }
 }
 
-const char *value_set(struct gpu *gpu, const char *path, const char *text, bool by_command) {
+const char *value_set(struct gpu *gpu, const char *path, const char *text, enum origin origin) {
     struct key key;
     if (!key_find(path, &key)) return "unknown key";
     if (key.is_text) {
@@ -176,10 +176,11 @@ const char *value_set(struct gpu *gpu, const char *path, const char *text, bool 
         value.real = (double)(unsigned long long)value.whole;
         value.is_real = true;
     }
-    value.is_held = by_command && counter_of(key.id) >= 0;
-    if (by_command) remember(gpu, key.id, gpu->settled_ns);
+    value.is_held = origin == FROM_COMMAND && counter_of(key.id) >= 0;
+    if (origin == FROM_SAMPLE && counter_of(key.id) >= 0) return NULL;
+    if (origin != FROM_PROFILE) remember(gpu, key.id, gpu->settled_ns);
     gpu->numbers[key.id] = value;
-    if (by_command) memory_set(gpu, key.id);
+    if (origin == FROM_COMMAND) memory_set(gpu, key.id);
     return NULL;
 }
 

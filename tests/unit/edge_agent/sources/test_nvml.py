@@ -2,13 +2,26 @@
 
 # ruff: noqa: N802 - functions are named as the library names them
 
+import threading
 import types
 
+import pynvml
 import pytest
 
 from edge_agent import errors
 from edge_agent.core import normalize, reading
-from edge_agent.sources import nvml
+from edge_agent.sources.nvml import codes
+from edge_agent.sources.nvml import source as nvml
+
+SEVENS = {
+    "nvmlDeviceGetPowerUsage",
+    "nvmlDeviceGetEnforcedPowerLimit",
+    "nvmlDeviceGetTotalEnergyConsumption",
+    "nvmlDeviceGetTemperature",
+    "nvmlDeviceGetTemperatureThreshold",
+    "nvmlDeviceGetClockInfo",
+    "nvmlDeviceGetTotalEccErrors",
+}
 
 
 class NvmlFakeError(Exception):
@@ -29,8 +42,11 @@ class FakeNvml:
         self.calls = []
         self.text = text
         self.xids = []
+        self.idle = threading.Event()
 
     def __getattr__(self, name):
+        if name.startswith("c_nvml"):
+            return getattr(pynvml, name)
         if not name.startswith("nvml"):
             raise AttributeError(name)
         return lambda *args: self._call(name, *args)
@@ -41,7 +57,20 @@ class FakeNvml:
         for key in (name, (name, gpu), gpu):
             if key in self.fail:
                 raise NvmlFakeError(self.fail[key])
-        return getattr(self, f"_{name}", lambda *_: 7)(*args)
+        known = getattr(type(self), f"_{name}", None) or self.__dict__.get(f"_{name}")
+        if known is None:
+            return self._unknown(name)
+        return known(self, *args) if f"_{name}" not in self.__dict__ else known(*args)
+
+    def _unknown(self, name):
+        if name in SEVENS:
+            return 7
+        if name in {"nvmlInit", "nvmlShutdown", "nvmlEventSetFree", "nvmlDeviceRegisterEvents"}:
+            return None
+        raise NvmlFakeError(3)
+
+    def _nvmlEventSetCreate(self):
+        return "set"
 
     def _nvmlDeviceGetCount(self):
         return len(self.uuids)
@@ -75,19 +104,38 @@ class FakeNvml:
         return 0x44
 
     def _nvmlDeviceGetFieldValues(self, handle, ids):
-        return [types.SimpleNamespace(nvmlReturn=0, value=types.SimpleNamespace(uiVal=1))]
+        values = (pynvml.c_nvmlFieldValue_t * len(ids))()
+        for entry, field in zip(values, ids, strict=True):
+            entry.nvmlReturn = 0 if field == 230 else 3
+            entry.valueType = 1
+            entry.value.uiVal = 1
+        return values
 
     def _nvmlDeviceGetComputeRunningProcesses(self, handle):
-        return [types.SimpleNamespace(pid=4242, usedGpuMemory=2**30)]
+        return [
+            types.SimpleNamespace(
+                pid=4242,
+                usedGpuMemory=2**30,
+                gpuInstanceId=0xFFFFFFFF,
+                computeInstanceId=0xFFFFFFFF,
+            )
+        ]
 
     def _nvmlDeviceGetGraphicsRunningProcesses(self, handle):
         return []
 
     def _nvmlEventSetWait_v2(self, events, timeout):
         if not self.xids:
-            raise NvmlFakeError(nvml.TIMEOUT)
+            self.idle.wait(0.01)
+            raise NvmlFakeError(codes.TIMEOUT)
         uuid, xid = self.xids.pop(0)
-        return types.SimpleNamespace(eventType=8, eventData=xid, device=uuid)
+        return types.SimpleNamespace(
+            eventType=8,
+            eventData=xid,
+            device=uuid,
+            gpuInstanceId=0xFFFFFFFF,
+            computeInstanceId=0xFFFFFFFF,
+        )
 
 
 def opened(lib=None):
@@ -146,7 +194,7 @@ def test_a_failure_is_of_this_time_only():
 def test_a_lost_gpu_does_not_take_the_others_along():
     """BR-21: every call on B says GPU_IS_LOST: B is lost by its UUID, A goes on."""
     lib, source = opened()
-    lib.fail["GPU-B"] = nvml.GPU_IS_LOST
+    lib.fail["GPU-B"] = codes.GPU_IS_LOST
     gpus, _ = read(source)
 
     assert gpus["GPU-B"] == reading.RawGpu(uuid="GPU-B", state="lost")
@@ -159,7 +207,7 @@ def test_a_lost_gpu_is_looked_for_again():
     now_s = [0.0]
     source = nvml.Nvml(lib, clock=lambda: now_s[0])
     source.available()
-    lib.fail["GPU-B"] = nvml.GPU_IS_LOST
+    lib.fail["GPU-B"] = codes.GPU_IS_LOST
     read(source)
     now_s[0] = 61.0
     read(source)
@@ -174,7 +222,7 @@ def test_a_lost_gpu_is_looked_for_again():
 def test_no_processes_is_idle():
     """BR-10: NOT_FOUND from the process calls is an empty list, for ever, without a failure."""
     lib, source = opened()
-    lib.fail["nvmlDeviceGetComputeRunningProcesses"] = nvml.NOT_FOUND
+    lib.fail["nvmlDeviceGetComputeRunningProcesses"] = codes.NOT_FOUND
     for _ in range(10):
         gpu = read(source)[0]["GPU-A"]
         assert gpu.processes == ()
@@ -224,6 +272,7 @@ def test_mig_switched_on_asks_again_what_is_supported():
     read(source)
     lib.fail.clear()
     lib._nvmlDeviceGetMigMode = lambda handle: [1, 1]
+    source._clock = lambda: 11.0
     read(source)
 
     assert read(source)[0]["GPU-A"].readings["utilization_percent"] == 42
@@ -233,15 +282,26 @@ def test_xids_come_from_the_event_set():
     """BR-29: two equal XIDs are two events; then there are none."""
     lib, source = opened()
     lib.xids = [("GPU-A", 31), ("GPU-A", 31)]
-    first, second = read(source)[1], read(source)[1]
+    heard, rang = [], threading.Event()
+    source._events._wake = rang.set
+    while len(heard) < 2:
+        assert rang.wait(2)
+        rang.clear()
+        heard += source.news()
 
-    assert [(event.xid, event.gpu_uuid) for event in first] == [(31, "GPU-A")] * 2
-    assert second == ()
+    assert [(event.xid, event.gpu_uuid) for event in heard] == [(31, "GPU-A")] * 2
+    assert source.news() == []
 
 
 @pytest.mark.parametrize(
     ("code", "state"),
-    [(12, "no library"), (9, "no library"), (4, "no permission"), (18, "failed"), (999, "failed")],
+    [
+        (12, "no library"),
+        (9, "no library"),
+        (4, "no permission"),
+        (18, "driver mismatch"),
+        (999, "failed"),
+    ],
     ids=str,
 )
 def test_what_is_missing_is_named(code, state):

@@ -1,0 +1,106 @@
+"""The library and the driver behind it: open, versions, devices, and what is missing.
+
+An init has one shutdown. Handles are good as long as the library stays open; a device whose
+handle or UUID cannot be had is passed over. UUIDs are the names, indices only the way to
+them.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from edge_agent.core import reading
+from edge_agent.sources.nvml import codes
+
+
+class Driver:
+    """NVML as it was opened last; `count` is how many devices it told of."""
+
+    def __init__(self, lib: codes.Library, sys_root: str) -> None:
+        self.versions: dict[str, str] = {}
+        self.is_open = False
+        self.count = 0
+        self._lib = lib
+        self._sys_root = sys_root
+
+    def open(self) -> reading.RawEvent | None:
+        """Init; an event when the driver is another than it was."""
+        before = self.versions.get("driver")
+        self._lib.nvmlInit()
+        self.is_open = True
+        self.versions = _versions(self._lib)
+        driver = self.versions.get("driver")
+        if before in {None, driver}:
+            return None
+        return reading.RawEvent(event="driver-changed", detail=f"{before} before, {driver} now")
+
+    def shut(self) -> None:
+        """Let the library go, once for each time it was opened."""
+        if self.is_open:
+            self.is_open = False
+            codes.tried(self._lib, "nvmlShutdown")
+
+    def devices(self) -> dict[str, Any]:
+        """Fresh handles of the GPUs that answer, by UUID."""
+        self.count = self._lib.nvmlDeviceGetCount()
+        handles: dict[str, Any] = {}
+        for index in range(self.count):
+            try:
+                handle = self._lib.nvmlDeviceGetHandleByIndex(index)
+                uuid = codes.text(self._lib.nvmlDeviceGetUUID(handle))
+            except self._lib.NVMLError as error:
+                if error.value in codes.LIBRARY_GONE:
+                    raise
+                continue
+            except UnicodeDecodeError:
+                continue
+            if uuid:
+                handles[uuid] = handle
+        return handles
+
+    def missing(self, error: Any, *, was_read: bool) -> reading.Availability:
+        """What an error of the opening means; `was_read` says that there were GPUs before."""
+        code = error.value
+        if code == codes.MISMATCH:
+            module = _kernel_module(self._sys_root)
+            known = f"; kernel module {module}" if module else ""
+            return self.availability("driver mismatch", f"{error}{known}")
+        if was_read and code in {codes.UNKNOWN, codes.NO_PERMISSION}:
+            return self.availability("access lost", str(error))
+        if code == codes.NO_PERMISSION:
+            return self.availability("no permission", str(error))
+        state: reading.AvailabilityState = "failed"
+        if code in codes.LIBRARY_GONE:
+            state = "no library"
+        return self.availability(state, str(error))
+
+    def availability(self, state: reading.AvailabilityState, detail: str) -> reading.Availability:
+        """A state with the versions that are known; no GPUs yet."""
+        return reading.Availability(
+            state=state,
+            detail=detail,
+            driver_version=self.versions.get("driver"),
+            cuda_version=self.versions.get("cuda"),
+            library_versions={
+                name: version
+                for name, version in self.versions.items()
+                if name not in {"driver", "cuda"}
+            },
+        )
+
+
+def _versions(lib: codes.Library) -> dict[str, str]:
+    cuda = codes.tried(lib, "nvmlSystemGetCudaDriverVersion_v2")
+    found = {
+        "driver": codes.text(codes.tried(lib, "nvmlSystemGetDriverVersion")),
+        "cuda": f"{cuda // 1000}.{cuda % 1000 // 10}" if isinstance(cuda, int) else None,
+        "nvml": codes.text(codes.tried(lib, "nvmlSystemGetNVMLVersion")),
+        "nvidia-ml-py": codes.text(getattr(lib, "__version__", None)),
+    }
+    return {name: version for name, version in found.items() if version is not None}
+
+
+def _kernel_module(sys_root: str) -> str:
+    try:
+        return Path(sys_root, "module/nvidia/version").read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        return ""

@@ -1,0 +1,185 @@
+"""THE TABLE: which call or field of NVML gives which readings of `wire.sample.Gpu`.
+
+A quantity has one or more ways, the best first. A way that the device or the driver does
+not have is not tried again; when the last one is gone the quantity is unsupported. Fields
+of all quantities are asked for in one call. What changes slowly, or costs the driver time,
+is `slow`: asked every `nvml.slow_interval_ms` and kept in between.
+
+To add a reading: one line here, and its field in `wire.sample.Gpu`.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from msgspec import Struct
+
+from edge_agent.sources.nvml import picks
+from edge_agent.sources.nvml.codes import Library
+
+ALL_LINKS: Final = 0xFFFFFFFF
+FieldId = int | tuple[int, int]
+Pick = Callable[..., tuple[Any, ...]]
+
+
+class Ask(Struct, frozen=True):
+    """A call. `only_without` is for a way that must not stand in for one that failed."""
+
+    call: Callable[[Library, Any], tuple[Any, ...]]
+    slow: bool = False
+    only_without: bool = False
+
+
+class Fields(Struct, frozen=True):
+    """Fields by id, or (id, scope). `pick` makes the readings of their values, None for one
+    that is not there. With `rate` the values are counters and the readings their growth per
+    second.
+    """
+
+    ids: tuple[FieldId, ...]
+    pick: Pick = lambda *values: values
+    slow: bool = False
+    rate: bool = False
+
+
+Way = Ask | Fields
+
+
+class Quantity(Struct, frozen=True):
+    """Readings that come together, and the ways to them."""
+
+    names: tuple[str, ...]
+    ways: tuple[Way, ...]
+
+
+def _one(function: str, *args: Any, slow: bool = False) -> Ask:
+    """A call that gives one reading as it is."""
+    return Ask(lambda lib, handle: (getattr(lib, function)(handle, *args),), slow)
+
+
+def _first(function: str) -> Ask:
+    """A call that gives the reading and its sampling period."""
+    return Ask(lambda lib, handle: (getattr(lib, function)(handle)[0],))
+
+
+def _mode(function: str, *args: Any) -> Ask:
+    return Ask(lambda lib, handle: (getattr(lib, function)(handle, *args) == 1,), slow=True)
+
+
+MEMORY: Final = ("total", "used", "free", "reserved")
+
+QUANTITIES: Final[tuple[Quantity, ...]] = (
+    Quantity(("utilization_percent", "memory_utilization_percent"), (Ask(picks.utilization),)),
+    Quantity(("encoder_utilization_percent",), (_first("nvmlDeviceGetEncoderUtilization"),)),
+    Quantity(("decoder_utilization_percent",), (_first("nvmlDeviceGetDecoderUtilization"),)),
+    Quantity(("jpeg_utilization_percent",), (_first("nvmlDeviceGetJpgUtilization"),)),
+    Quantity(("ofa_utilization_percent",), (_first("nvmlDeviceGetOfaUtilization"),)),
+    Quantity(
+        (*(f"memory_{part}_bytes" for part in MEMORY), "memory_method"),
+        (Ask(picks.memory_v2), Ask(picks.memory_v1), Ask(picks.no_memory, only_without=True)),
+    ),
+    Quantity(("bar1_total_bytes", "bar1_used_bytes"), (Ask(picks.bar1, slow=True),)),
+    Quantity(("power_mw",), (_one("nvmlDeviceGetPowerUsage"),)),
+    Quantity(("power_limit_mw",), (_one("nvmlDeviceGetEnforcedPowerLimit", slow=True),)),
+    Quantity(("energy_mj",), (Fields((83,)), _one("nvmlDeviceGetTotalEnergyConsumption"))),
+    Quantity(
+        ("temperature_c",),
+        (_one("nvmlDeviceGetTemperatureV", 0), _one("nvmlDeviceGetTemperature", 0)),
+    ),
+    Quantity(("temperature_memory_c",), (Fields((82,)),)),
+    Quantity(
+        ("temperature_slowdown_c",), (_one("nvmlDeviceGetTemperatureThreshold", 1, slow=True),)
+    ),
+    Quantity(("temperature_margin_c",), (_one("nvmlDeviceGetMarginTemperature"),)),
+    Quantity(("fan_percent",), (_one("nvmlDeviceGetFanSpeed", slow=True),)),
+    Quantity(("graphics_clock_mhz",), (_one("nvmlDeviceGetClockInfo", 0),)),
+    Quantity(("sm_clock_mhz",), (_one("nvmlDeviceGetClockInfo", 1),)),
+    Quantity(("memory_clock_mhz",), (_one("nvmlDeviceGetClockInfo", 2),)),
+    Quantity(("video_clock_mhz",), (_one("nvmlDeviceGetClockInfo", 3),)),
+    Quantity(("performance_state",), (Ask(picks.state),)),
+    Quantity(
+        ("throttle_reasons",),
+        (
+            Ask(lambda lib, h: picks.reasons(lib.nvmlDeviceGetCurrentClocksEventReasons(h))),
+            Ask(lambda lib, h: picks.reasons(lib.nvmlDeviceGetCurrentClocksThrottleReasons(h))),
+        ),
+    ),
+    Quantity(
+        ("throttled_ms",),
+        (Fields(tuple(picks.THROTTLED), picks.throttled), Ask(picks.violations, slow=True)),
+    ),
+    Quantity(
+        ("ecc_corrected_count",),
+        (Fields((3,), slow=True), Ask(lambda lib, h: picks.ecc(lib, h, 0, 0), slow=True)),
+    ),
+    Quantity(
+        ("ecc_uncorrected_count",),
+        (Fields((4,), slow=True), Ask(lambda lib, h: picks.ecc(lib, h, 1, 0), slow=True)),
+    ),
+    Quantity(
+        ("ecc_corrected_lifetime_count",),
+        (Fields((5,), slow=True), Ask(lambda lib, h: picks.ecc(lib, h, 0, 1), slow=True)),
+    ),
+    Quantity(
+        ("ecc_uncorrected_lifetime_count",),
+        (Fields((6,), slow=True), Ask(lambda lib, h: picks.ecc(lib, h, 1, 1), slow=True)),
+    ),
+    Quantity(
+        ("retired_pages_single_bit_count",),
+        (Fields((29,), slow=True), Ask(lambda lib, h: picks.retired(lib, h, 0), slow=True)),
+    ),
+    Quantity(
+        ("retired_pages_double_bit_count",),
+        (Fields((30,), slow=True), Ask(lambda lib, h: picks.retired(lib, h, 1), slow=True)),
+    ),
+    Quantity(
+        ("retired_pages_pending",),
+        (Fields((31,), picks.flags, slow=True), _mode("nvmlDeviceGetRetiredPagesPendingStatus")),
+    ),
+    Quantity(
+        (
+            "remapped_rows_corrected_count",
+            "remapped_rows_uncorrected_count",
+            "remapped_rows_pending",
+            "remapped_rows_failed",
+        ),
+        (
+            Fields((142, 143, 144, 145), picks.remapped_fields, slow=True),
+            Ask(picks.remapped, slow=True),
+        ),
+    ),
+    Quantity(("recovery_action",), (Fields((230,), picks.recovery),)),
+    Quantity(("pcie_generation",), (_one("nvmlDeviceGetCurrPcieLinkGeneration", slow=True),)),
+    Quantity(("pcie_width",), (_one("nvmlDeviceGetCurrPcieLinkWidth", slow=True),)),
+    Quantity(
+        ("pcie_tx_bytes_per_s",),
+        (
+            Fields((197,), rate=True),
+            Ask(lambda lib, h: (lib.nvmlDeviceGetPcieThroughput(h, 0) * 1000,), slow=True),
+        ),
+    ),
+    Quantity(
+        ("pcie_rx_bytes_per_s",),
+        (
+            Fields((198,), rate=True),
+            Ask(lambda lib, h: (lib.nvmlDeviceGetPcieThroughput(h, 1) * 1000,), slow=True),
+        ),
+    ),
+    Quantity(
+        ("pcie_replay_count",),
+        (Fields((94,), slow=True), _one("nvmlDeviceGetPcieReplayCounter", slow=True)),
+    ),
+    Quantity(("nvlink_active_count", "nvlink_down"), (Ask(picks.links, slow=True),)),
+    Quantity(("nvlink_tx_bytes",), (Fields(((138, ALL_LINKS),), picks.kib), Fields((202,)))),
+    Quantity(("nvlink_rx_bytes",), (Fields(((139, ALL_LINKS),), picks.kib), Fields((204,)))),
+    Quantity(
+        ("nvlink_error_count",),
+        (
+            Fields((38, 45, 52, 59), picks.total, slow=True),
+            Fields((213, 214), picks.total, slow=True),
+        ),
+    ),
+    Quantity(("fabric_state",), (Ask(picks.fabric, slow=True),)),
+    Quantity(("mig_enabled",), (Ask(lambda lib, h: (lib.nvmlDeviceGetMigMode(h)[0] == 1,), True),)),
+    Quantity(("persistence_mode",), (_mode("nvmlDeviceGetPersistenceMode"),)),
+    Quantity(("confidential_compute",), (Ask(picks.confidential, slow=True),)),
+)

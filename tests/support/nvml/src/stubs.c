@@ -1,0 +1,16 @@
+/* Every other symbol of the library: it is there, and says that it is not supported.
+ *
+ * The caller puts the arguments away, so that one shape fits all of them.
+ */
+#include "standin.h"
+
+static result stub(int symbol) {
+    struct call call;
+    result code = call_enter(&call, symbol, NULL, SYSTEM);
+    return code != SUCCESS ? code : call_leave(&call, NOT_SUPPORTED);
+}
+
+#define CALL(NAME, ABSENT_THROUGH)
+#define STUB(NAME, ABSENT_THROUGH) \
+    EXPORT result NAME(void) { return stub(S_##NAME); }
+#include "symbols.def"
