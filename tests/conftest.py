@@ -6,7 +6,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-pytest_plugins = ["support.server_fixtures", "support.kube_fixtures"]
+pytest_plugins = ["support.server_fixtures", "support.kube_fixtures", "support.nvml_fixtures"]
 
 ROOT = Path(__file__).resolve().parents[1]
 UNIT_TIMEOUT_S = 2.0

@@ -30,11 +30,17 @@ class Plan(Struct):
 
 
 class Device:
-    """The quantities of one GPU; `mode_changed` says that its MIG mode did, this time."""
+    """The quantities of one GPU.
+
+    `mode_changed` says that its MIG mode did, this time; `refusal` why it gave nothing at
+    all of what it was asked, this time.
+    """
 
     def __init__(self, lib: codes.Library, handle: Any) -> None:
         self.handle = handle
         self.mode_changed = False
+        self.refusal = ""
+        self._gave = False
         self._mig_enabled: object = None
         self._lib = lib
         self._ways = [0] * len(table.QUANTITIES)
@@ -46,6 +52,7 @@ class Device:
     def read(self, now_s: float, *, slow: bool) -> dict[str, Any]:
         """The readings of this tick; raises `GpuLostError` and `SourceError`."""
         self._now_s = now_s
+        self.refusal, self._gave = "", False
         readings = {} if slow else dict(self._kept)
         plan = self._plans.get(slow) or self._planned(slow=slow)
         if plan.ids:
@@ -56,6 +63,8 @@ class Device:
             self._settle(number, self._asked(ask), readings)
         if slow:
             self._keep(readings)
+        if self._gave:
+            self.refusal = ""
         return readings
 
     def _planned(self, *, slow: bool) -> Plan:
@@ -93,9 +102,12 @@ class Device:
             if isinstance(other, tuple) or gone:
                 given = other
         if isinstance(given, tuple):
+            self._gave = True
             pairs = zip(quantity.names, given, strict=True)
             readings.update({name: value for name, value in pairs if value is not None})
         else:
+            if isinstance(given, reading.Failed):
+                self.refusal = self.refusal or given.reason
             readings.update(dict.fromkeys(quantity.names, given))
 
     def _by(self, way: table.Way) -> Given:

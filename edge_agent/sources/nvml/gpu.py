@@ -26,6 +26,11 @@ class Gpu:
         self._mig = Mig(lib, handle)
         self._gpm = Gpm(lib, handle)
 
+    @property
+    def refusal(self) -> str:
+        """Why it gave nothing at all the last time; empty when it gave something."""
+        return self._device.refusal
+
     def reader(self, now_s: float, slow: bool) -> Callable[[], reading.RawGpu]:
         """The job that reads it, for the thread that calls."""
         return lambda: self._read(now_s, slow=slow)

@@ -184,27 +184,15 @@ class Nvml:
         return replace(raw, processes=self._owners(raw.processes)) if raw.processes else raw
 
     def _check_access(self, outcomes: Mapping[str, Any]) -> None:
-        """Refused by every device that was asked, for every reading."""
-        raws = [one for one in outcomes.values() if isinstance(one, reading.RawGpu)]
-        refused = [raw for raw in raws if _is_refused(raw)]
-        if raws and len(refused) == len(raws):
-            reason = next(
-                value.reason
-                for value in refused[0].readings.values()
-                if isinstance(value, reading.Failed)
-            )
+        """Refused by every device that was asked, for everything it was asked."""
+        asked = [uuid for uuid, one in outcomes.items() if isinstance(one, reading.RawGpu)]
+        refusals = [self._gpus[uuid].refusal for uuid in asked]
+        if asked and all(refusals):
             if self._was_read:
-                raise AccessLostError(f"no device answers any more: {reason}")
-            raise SourceError(f"no device answers: {reason}")
-        self._was_read = self._was_read or bool(raws)
+                raise AccessLostError(f"no device answers any more: {refusals[0]}")
+            raise SourceError(f"no device answers: {refusals[0]}")
+        self._was_read = self._was_read or bool(asked)
 
     def _take_pending(self) -> Sequence[reading.RawEvent]:
         pending, self._pending = self._pending, []
         return pending
-
-
-def _is_refused(raw: reading.RawGpu) -> bool:
-    values = raw.readings.values()
-    return any(isinstance(value, reading.Failed) for value in values) and all(
-        isinstance(value, reading.Failed | reading.Unsupported) for value in values
-    )

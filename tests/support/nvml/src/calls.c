@@ -70,7 +70,7 @@ static void spend(unsigned int cost_us, bool is_busy) {
 
 static result find(struct call *call, device handle, int about) {
     control_follow();
-    if ((about & BEFORE_INIT) != 0) return SUCCESS;
+    if (about == BEFORE_INIT) return SUCCESS;
     if (init_count == 0) return UNINITIALIZED;
     if (symbol_is_hidden(call->symbol)) return FUNCTION_NOT_FOUND;
     if ((about & EITHER) == 0) return SUCCESS;
@@ -120,7 +120,7 @@ result call_enter(struct call *call, int symbol, device handle, int about) {
     control_count(symbol);
     result code = find(call, handle, about);
     if (code == SUCCESS && machine.has_rules) code = delay(call, handle, about);
-    if (code == SUCCESS && (about & BEFORE_INIT) == 0) code = machine.calls_answer;
+    if (code == SUCCESS && about != BEFORE_INIT) code = machine.calls_answer;
     if (code == SUCCESS) code = call_faults(call);
     if (code == SUCCESS && call->mig >= 0 &&
         call->gpu->numbers[N_MIG_GI + call->mig].code != SUCCESS)
@@ -129,17 +129,23 @@ result call_enter(struct call *call, int symbol, device handle, int about) {
     return code;
 }
 
-void call_out(struct call *call, void *at, size_t bytes) {
+void call_outs(struct call *call, void *at, size_t bytes, size_t stride, unsigned int count) {
     call->out[call->outs].at = at;
-    call->out[call->outs++].bytes = bytes;
+    call->out[call->outs].bytes = bytes;
+    call->out[call->outs].stride = stride;
+    call->out[call->outs++].count = count;
 }
+
+void call_out(struct call *call, void *at, size_t bytes) { call_outs(call, at, bytes, bytes, 1); }
 
 static void spoil(const struct call *call, const struct rule *rule) {
     unsigned int state = rule->seed;
     for (int i = 0; i < call->outs; i++) {
-        unsigned char *bytes = call->out[i].at;
-        for (size_t j = 0; bytes != NULL && j < call->out[i].bytes; j++)
-            bytes[j] = rule->is_random ? (unsigned char)(rand_r(&state) >> 7) : 0xff;
+        for (unsigned int k = 0; call->out[i].at != NULL && k < call->out[i].count; k++) {
+            unsigned char *bytes = (unsigned char *)call->out[i].at + k * call->out[i].stride;
+            for (size_t j = 0; j < call->out[i].bytes; j++)
+                bytes[j] = rule->is_random ? (unsigned char)(rand_r(&state) >> 7) : 0xff;
+        }
     }
 }
 

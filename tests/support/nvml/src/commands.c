@@ -73,15 +73,18 @@ static const char *remove_one(struct gpu *gpu, int slot, const char *rest) {
     (void)rest;
     int kept = 0;
     gpu->is_removed = true;
-    for (int i = 0; i < machine.shown; i++)
-        if (machine.order[i] != slot) machine.order[kept++] = machine.order[i];
-    machine.shown = kept;
+    for (int i = 0; i < machine.coming.count; i++)
+        if (machine.coming.slot[i] != slot) machine.coming.slot[kept++] = machine.coming.slot[i];
+    machine.coming.count = kept;
+    listing_changed();
     return NULL;
 }
 
 static const char *xid_one(struct gpu *gpu, int slot, const char *rest) {
     (void)gpu;
-    unsigned long long xid = strtoull(rest, NULL, 10);
+    char *end;
+    unsigned long long xid = strtoull(rest, &end, 10);
+    if (end == rest) return "needs a number";
     for (long long i = option(rest, "count", 1); i > 0; i--)
         event_send(slot, (unsigned long long)option(rest, "type", 8), xid,
                    (unsigned int)option(rest, "gi", NOTHING_U32),
@@ -128,9 +131,11 @@ static const char *order(char *words) {
         found[count++] = (int)slot;
         at = end + strspn(end, ", \t");
     }
-    memcpy(machine.order, found, sizeof found[0] * (size_t)count);
-    machine.shown = count;
-    return count > 0 ? NULL : "needs the GPUs in their order";
+    if (count == 0) return "needs the GPUs in their order";
+    memcpy(machine.coming.slot, found, sizeof found[0] * (size_t)count);
+    machine.coming.count = count;
+    listing_changed();
+    return NULL;
 }
 
 static const char *add(char *words) {
@@ -160,9 +165,13 @@ static const char *driver(char *words) {
     }
     snprintf(machine.driver, sizeof machine.driver, "%s", version);
     bool is_loaded = state != NULL && strcmp(state, "loaded") == 0;
+    if (state != NULL && !is_loaded) return "a driver is loaded, or nothing is said of it";
     machine.init_answer = is_loaded ? SUCCESS : LIB_RM_VERSION_MISMATCH;
     machine.calls_answer = SUCCESS;
-    if (is_loaded) machine.branch = atoi(version);
+    if (is_loaded) {
+        machine.branch = atoi(version);
+        memcpy(machine.library, machine.driver, sizeof machine.library);
+    }
     return NULL;
 }
 
@@ -198,6 +207,13 @@ static const char *shift_clock(char *words) {
     return NULL;
 }
 
+static const char *enumerate(char *words) {
+    machine.is_pinned = strcmp(words, "at-init") == 0;
+    if (!machine.is_pinned && strcmp(words, "now") != 0) return "enumerate is now or at-init";
+    listing_changed();
+    return NULL;
+}
+
 static const char *hide(char *words) { return show(words, 1); }
 static const char *unhide(char *words) { return show(words, 2); }
 
@@ -212,7 +228,8 @@ static const struct {
     {"grow", grow_one, NULL},       {"junk", junk_one, NULL},       {"order", NULL, order},
     {"add", NULL, add},             {"driver", NULL, driver},       {"hide", NULL, hide},
     {"show", NULL, unhide},         {"versions", NULL, versions},   {"clock", NULL, shift_clock},
-    {"confidential", NULL, confidential}, {"uninitialise", NULL, uninitialise},
+    {"enumerate", NULL, enumerate}, {"confidential", NULL, confidential},
+    {"uninitialise", NULL, uninitialise},
 };
 
 const char *command_apply(char *line) {

@@ -147,14 +147,15 @@ static bool ecc_field(struct gpu *gpu, unsigned int id, struct answer *answer, r
     return true;
 }
 
+/* The first number that this driver cannot know: of the oldest header that is not older. */
 static unsigned int field_max(void) {
     static const struct {
         int branch;
         unsigned int max;
-    } KNOWN[] = {{610, 303}, {575, 274}, {550, 200}, {525, 170}, {0, 161}};
-    if (machine.branch == 0 || machine.branch > 610) return FIELD_MAX;
-    for (int i = 0;; i++)
-        if (machine.branch >= KNOWN[i].branch) return KNOWN[i].max;
+    } KNOWN[] = {{510, 161}, {525, 170}, {550, 200}, {580, 274}, {610, 303}};
+    for (size_t i = 0; machine.branch != 0 && i < sizeof KNOWN / sizeof KNOWN[0]; i++)
+        if (machine.branch <= KNOWN[i].branch) return KNOWN[i].max;
+    return FIELD_MAX;
 }
 
 static result own_field(struct gpu *gpu, unsigned int id, struct answer *answer) {
@@ -210,7 +211,6 @@ EXPORT result nvmlDeviceGetFieldValues(device handle, int count, struct field_va
     if (code != SUCCESS) return code;
     if (values == NULL || count < 0) return call_leave(&call, INVALID_ARGUMENT);
     for (int i = 0; i < count; i++) field_fill(call.gpu, &values[i]);
-    if (machine.has_rules && count <= 4)
-        for (int i = 0; i < count; i++) call_out(&call, &values[i].value, sizeof values[i].value);
+    call_outs(&call, &values[0].value, sizeof values->value, sizeof *values, (unsigned int)count);
     return call_leave(&call, SUCCESS);
 }

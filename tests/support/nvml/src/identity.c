@@ -10,7 +10,7 @@ static result count(int symbol, unsigned int *number) {
     result code = call_enter(&call, symbol, NULL, SYSTEM);
     if (code != SUCCESS) return code;
     if (number == NULL) return call_leave(&call, INVALID_ARGUMENT);
-    *number = (unsigned int)machine.shown;
+    *number = (unsigned int)machine.shown.count;
     call_out(&call, number, sizeof *number);
     return call_leave(&call, SUCCESS);
 }
@@ -30,9 +30,9 @@ static result by_index(int symbol, unsigned int index, device *handle) {
     struct call call;
     result code = call_enter(&call, symbol, NULL, SYSTEM);
     if (code != SUCCESS) return code;
-    if (handle == NULL || index >= (unsigned int)machine.shown)
+    if (handle == NULL || index >= (unsigned int)machine.shown.count)
         return call_leave(&call, INVALID_ARGUMENT);
-    return found(&call, machine.order[index], handle);
+    return found(&call, machine.shown.slot[index], handle);
 }
 
 EXPORT result nvmlDeviceGetHandleByIndex_v2(unsigned int index, device *handle) {
@@ -48,8 +48,8 @@ EXPORT result nvmlDeviceGetHandleByUUID(const char *uuid, device *handle) {
     result code = call_enter(&call, S_nvmlDeviceGetHandleByUUID, NULL, SYSTEM);
     if (code != SUCCESS) return code;
     if (uuid == NULL || handle == NULL) return call_leave(&call, INVALID_ARGUMENT);
-    for (int i = 0; i < machine.shown; i++) {
-        int slot = machine.order[i];
+    for (int i = 0; i < machine.shown.count; i++) {
+        int slot = machine.shown.slot[i];
         struct gpu *gpu = machine.gpus[slot];
         if (strcmp(gpu->texts[T_UUID].text, uuid) == 0) return found(&call, slot, handle);
         for (int j = 0; j < MIG_MAX; j++) {
@@ -60,6 +60,23 @@ EXPORT result nvmlDeviceGetHandleByUUID(const char *uuid, device *handle) {
         }
     }
     return call_leave(&call, NOT_FOUND);
+}
+
+/* Two boards with one serial number cannot be told apart by it. */
+EXPORT result nvmlDeviceGetHandleBySerial(const char *serial, device *handle) {
+    struct call call;
+    int slot = -1, matches = 0;
+    result code = call_enter(&call, S_nvmlDeviceGetHandleBySerial, NULL, SYSTEM);
+    if (code != SUCCESS) return code;
+    if (serial == NULL || handle == NULL) return call_leave(&call, INVALID_ARGUMENT);
+    for (int i = 0; i < machine.shown.count; i++) {
+        const struct text_value *own = &machine.gpus[machine.shown.slot[i]]->texts[T_SERIAL];
+        if (own->code != SUCCESS || strcmp(own->text, serial) != 0) continue;
+        slot = machine.shown.slot[i];
+        matches++;
+    }
+    if (matches == 1) return found(&call, slot, handle);
+    return call_leave(&call, matches == 0 ? NOT_FOUND : INVALID_ARGUMENT);
 }
 
 struct address {
@@ -78,8 +95,8 @@ static result by_address(int symbol, const char *bus_id, device *handle) {
     if (code != SUCCESS) return code;
     if (bus_id == NULL || handle == NULL || !address_parse(bus_id, &asked))
         return call_leave(&call, INVALID_ARGUMENT);
-    for (int i = 0; i < machine.shown; i++) {
-        int slot = machine.order[i];
+    for (int i = 0; i < machine.shown.count; i++) {
+        int slot = machine.shown.slot[i];
         if (address_parse(machine.gpus[slot]->texts[T_BUS_ID].text, &own) &&
             memcmp(&own, &asked, sizeof own) == 0)
             return found(&call, slot, handle);
@@ -101,8 +118,8 @@ EXPORT result nvmlDeviceGetIndex(device handle, unsigned int *index) {
     if (code != SUCCESS) return code;
     if (index == NULL) return call_leave(&call, INVALID_ARGUMENT);
     code = INVALID_ARGUMENT;
-    for (int i = 0; i < machine.shown; i++) {
-        if (machine.order[i] != call.slot) continue;
+    for (int i = 0; i < machine.shown.count; i++) {
+        if (machine.shown.slot[i] != call.slot) continue;
         *index = (unsigned int)i;
         code = SUCCESS;
     }

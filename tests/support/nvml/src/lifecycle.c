@@ -21,10 +21,13 @@ EXPORT void standin_open(const char *folder) {
 
 /* Is the machine in this folder well formed? What is wrong is written to `problem`. */
 EXPORT int standin_check(const char *folder, char *problem, unsigned int bytes) {
+    static struct machine played;
     state_lock();
+    played = machine;
+    memset(&machine, 0, sizeof machine);
     bool is_good = machine_load(folder, problem, bytes);
-    opened[0] = '\0';
-    init_count = 0;
+    machine_clear();
+    machine = played;
     state_unlock();
     return is_good ? 0 : 1;
 }
@@ -53,6 +56,7 @@ static result init(int symbol) {
     code = call_enter(&call, symbol, NULL, BEFORE_INIT);
     if (code != SUCCESS) return code;
     if (init_count == 0) code = machine.init_answer;
+    if (code == SUCCESS && init_count == 0) listing_changed();
     if (code == SUCCESS) init_count++;
     return call_leave(&call, code);
 }

@@ -62,6 +62,7 @@ static const char *profile_line(struct gpu *gpu, char *line, char *sample, size_
 const char *gpu_load(struct gpu *gpu, const char *profile, const char *sample, enum origin origin) {
     static char problem[LINE_BYTES + 200];
     char path[600], line[LINE_BYTES], chosen[64];
+    bool is_known = *sample == '\0';
     snprintf(path, sizeof path, "%s/%s.txt", machine.profiles, profile);
     copy_text(chosen, sizeof chosen, sample);
     FILE *file = fopen(path, "re");
@@ -73,6 +74,9 @@ const char *gpu_load(struct gpu *gpu, const char *profile, const char *sample, e
     for (int number = 1; why == NULL && fgets(line, sizeof line, file) != NULL; number++) {
         char *text = trimmed(line);
         if (*text == '\0' || *text == '#') continue;
+        size_t length = strlen(chosen);
+        is_known = is_known || (*text == '@' && strncmp(text + 1, chosen, length) == 0 &&
+                                text[length + 1] == ' ');
         why = profile_line(gpu, text, chosen, sizeof chosen, origin);
         if (why != NULL) {
             snprintf(problem, sizeof problem, "%s.txt line %d: %s: %.200s", profile, number, why, text);
@@ -80,6 +84,10 @@ const char *gpu_load(struct gpu *gpu, const char *profile, const char *sample, e
         }
     }
     fclose(file);
+    if (why == NULL && !is_known) {
+        snprintf(problem, sizeof problem, "profile %s has no sample %s", profile, sample);
+        why = problem;
+    }
     copy_text(gpu->profile, sizeof gpu->profile, profile);
     return why;
 }
@@ -119,6 +127,7 @@ static void templates_clear(void) {
 static const char *system_line(const char *key, const char *value, long long *started) {
     if (strcmp(key, "driver_version") == 0) {
         copy_text(machine.driver, sizeof machine.driver, value);
+        copy_text(machine.library, sizeof machine.library, value);
         machine.branch = atoi(value);
     } else if (strcmp(key, "cuda_version") == 0) {
         copy_text(machine.cuda, sizeof machine.cuda, value);

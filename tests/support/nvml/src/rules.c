@@ -13,7 +13,7 @@ static const struct {
     short absent_through; /* the newest driver branch known not to have it */
 } SYMBOLS[] = {
 #define CALL(NAME, ABSENT_THROUGH) {#NAME, ABSENT_THROUGH},
-#define STUB(NAME, ABSENT_THROUGH) {#NAME, ABSENT_THROUGH},
+#define STUB(NAME, ABSENT_THROUGH, ANSWER) {#NAME, ABSENT_THROUGH},
 #include "symbols.def"
 #undef CALL
 #undef STUB

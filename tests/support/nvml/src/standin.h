@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "nvml_types.h"
+#include "nvml_lists.h"
 
 #define EXPORT __attribute__((visibility("default")))
 #define GPU_MAX 1024
@@ -66,7 +66,7 @@ enum text {
 
 enum symbol {
 #define CALL(NAME, ABSENT_THROUGH) S_##NAME,
-#define STUB(NAME, ABSENT_THROUGH) S_##NAME,
+#define STUB(NAME, ABSENT_THROUGH, ANSWER) S_##NAME,
 #include "symbols.def"
 #undef CALL
 #undef STUB
@@ -123,7 +123,6 @@ struct change {
 };
 
 struct gpu {
-    bool is_used;
     bool is_lost;
     bool is_removed;
     long long settled_ns; /* until when the counters have counted */
@@ -142,7 +141,8 @@ struct gpu {
 struct machine {
     char folder[512];
     char profiles[512];
-    char driver[80];
+    char driver[80];  /* the kernel's */
+    char library[80]; /* this library's own; they differ after an upgrade */
     char cuda[16];
     char sample[64];
     int branch;
@@ -151,8 +151,11 @@ struct machine {
     long long clock_shift_ns;
     struct gpu *gpus[GPU_MAX];
     int gpu_count;       /* slots in use, removed ones too */
-    int order[GPU_MAX];  /* slot by index */
-    int shown;           /* how many of them nvmlDeviceGetCount tells */
+    struct listing {
+        int slot[GPU_MAX]; /* by index */
+        int count;
+    } shown, coming; /* what is enumerated now, and from the next nvmlInit on */
+    bool is_pinned;  /* the two may differ: as the real library does it */
     struct rule rules[SYMBOL_COUNT + 1];
     bool has_rules;
     unsigned char hidden[SYMBOL_COUNT]; /* 1 hidden, 2 shown, 0 as the branch has it */
@@ -167,6 +170,7 @@ extern int init_count;
 struct key {
     bool is_text;
     int id;
+    int count; /* more than one where the path says `*` */
 };
 bool key_find(const char *path, struct key *found);
 enum origin { FROM_PROFILE, FROM_SAMPLE, FROM_COMMAND };
@@ -178,6 +182,7 @@ long long number_or(struct gpu *gpu, int key, long long otherwise);
 long long number_at(struct gpu *gpu, int key, long long at_ns);
 void gpu_settle(struct gpu *gpu, long long now_ns);
 struct gpu *gpu_add(const struct gpu *template);
+void listing_changed(void);
 void machine_clear(void);
 bool unescape(const char *from, char *to, size_t bytes);
 
@@ -219,13 +224,16 @@ struct call {
     int outs;
     struct {
         void *at;
-        size_t bytes;
-    } out[4];
+        size_t bytes, stride;
+        unsigned int count;
+    } out[4]; /* what garbage falls on */
 };
 enum { SYSTEM = 0, PHYSICAL = 1, INSTANCE = 2, EITHER = 3, BEFORE_INIT = 4 };
+
 result call_enter(struct call *call, int symbol, device handle, int about);
 result call_faults(struct call *call);
 void call_out(struct call *call, void *at, size_t bytes);
+void call_outs(struct call *call, void *at, size_t bytes, size_t stride, unsigned int count);
 result call_leave(struct call *call, result code);
 bool version_fits(int symbol, unsigned int asked, unsigned int version, size_t bytes);
 device gpu_handle(int slot);

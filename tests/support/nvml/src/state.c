@@ -77,6 +77,7 @@ bool key_find(const char *path, struct key *found) {
         if (strcmp(KEYS[i].path, general) == 0 && index < KEYS[i].count) {
             found->is_text = KEYS[i].is_text;
             found->id = KEYS[i].first + index;
+            found->count = strcmp(path, general) == 0 ? KEYS[i].count : 1;
             return true;
         }
     }
@@ -162,26 +163,36 @@ static void memory_set(struct gpu *gpu, int key) {
     }
 }
 
-const char *value_set(struct gpu *gpu, const char *path, const char *text, enum origin origin) {
-    struct key key;
-    if (!key_find(path, &key)) return "unknown key";
-    if (key.is_text) {
-        struct text_value *value = &gpu->texts[key.id];
-        value->code = (short)answer_named(text);
-        return unescape(text, value->text, sizeof value->text) ? NULL : "the text is too long";
-    }
+static const char *text_set(struct gpu *gpu, int id, const char *text) {
+    struct text_value *value = &gpu->texts[id];
+    value->code = (short)answer_named(text);
+    return unescape(text, value->text, sizeof value->text) ? NULL : "the text is too long";
+}
+
+static const char *number_set(struct gpu *gpu, int id, const char *text, enum origin origin) {
     struct number_value value = {.code = (short)answer_named(text)};
+    bool is_counter = counter_of(id) >= 0;
     if (value.code == SUCCESS && !number_parse(text, &value)) return "not a number";
-    if (counter_of(key.id) >= 0 && !value.is_real) {
+    if (is_counter && origin == FROM_SAMPLE) return NULL;
+    if (is_counter && !value.is_real) {
         value.real = (double)(unsigned long long)value.whole;
         value.is_real = true;
     }
-    value.is_held = origin == FROM_COMMAND && counter_of(key.id) >= 0;
-    if (origin == FROM_SAMPLE && counter_of(key.id) >= 0) return NULL;
-    if (origin != FROM_PROFILE) remember(gpu, key.id, gpu->settled_ns);
-    gpu->numbers[key.id] = value;
-    if (origin == FROM_COMMAND) memory_set(gpu, key.id);
+    value.is_held = is_counter && origin == FROM_COMMAND;
+    if (origin != FROM_PROFILE) remember(gpu, id, gpu->settled_ns);
+    gpu->numbers[id] = value;
+    if (origin == FROM_COMMAND) memory_set(gpu, id);
     return NULL;
+}
+
+/* A `*` in the key sets all of them. */
+const char *value_set(struct gpu *gpu, const char *path, const char *text, enum origin origin) {
+    struct key key;
+    const char *why = NULL;
+    if (!key_find(path, &key)) return "unknown key";
+    for (int i = 0; why == NULL && i < key.count; i++)
+        why = key.is_text ? text_set(gpu, key.id + i, text) : number_set(gpu, key.id + i, text, origin);
+    return why;
 }
 
 const char *value_count(struct gpu *gpu, const char *path) {
@@ -245,7 +256,7 @@ void gpu_settle(struct gpu *gpu, long long now) {
 }
 
 struct gpu *gpu_add(const struct gpu *template) {
-    if (machine.gpu_count == GPU_MAX) return NULL;
+    if (machine.gpu_count == GPU_MAX || machine.coming.count == GPU_MAX) return NULL;
     struct gpu *gpu = calloc(1, sizeof *gpu);
     if (gpu == NULL) return NULL;
     if (template != NULL) {
@@ -262,10 +273,15 @@ struct gpu *gpu_add(const struct gpu *template) {
         for (int i = 0; i < NUMBER_COUNT; i++) gpu->numbers[i].code = NOT_SUPPORTED;
         for (int i = 0; i < TEXT_COUNT; i++) gpu->texts[i].code = NOT_SUPPORTED;
     }
-    gpu->is_used = true;
     machine.gpus[machine.gpu_count] = gpu;
-    machine.order[machine.shown++] = machine.gpu_count++;
+    machine.coming.slot[machine.coming.count++] = machine.gpu_count++;
+    listing_changed();
     return gpu;
+}
+
+/* Pinned, the library enumerates anew only when it is initialised anew. */
+void listing_changed(void) {
+    if (!machine.is_pinned || init_count == 0) machine.shown = machine.coming;
 }
 
 void machine_clear(void) {

@@ -4,26 +4,26 @@
 
 #include "standin.h"
 
-static result system_text(int symbol, const char *from, char *text, unsigned int bytes) {
-    struct call call;
-    result code = call_enter(&call, symbol, NULL, SYSTEM);
-    if (code != SUCCESS) return code;
-    return call_leave(&call, text_out(&call, from, text, bytes));
-}
-
 EXPORT result nvmlSystemGetDriverVersion(char *version, unsigned int length) {
-    return system_text(S_nvmlSystemGetDriverVersion, machine.driver, version, length);
+    struct call call;
+    result code = call_enter(&call, S_nvmlSystemGetDriverVersion, NULL, SYSTEM);
+    if (code != SUCCESS) return code;
+    return call_leave(&call, text_out(&call, machine.driver, version, length));
 }
 
+/* The library knows its own version without the driver. */
 EXPORT result nvmlSystemGetNVMLVersion(char *version, unsigned int length) {
+    struct call call;
     char text[100];
-    snprintf(text, sizeof text, "%d.%s", atoi(machine.cuda), machine.driver);
-    return system_text(S_nvmlSystemGetNVMLVersion, text, version, length);
+    result code = call_enter(&call, S_nvmlSystemGetNVMLVersion, NULL, BEFORE_INIT);
+    if (code != SUCCESS) return code;
+    snprintf(text, sizeof text, "%d.%s", atoi(machine.cuda), machine.library);
+    return call_leave(&call, text_out(&call, text, version, length));
 }
 
 static result cuda_version(int symbol, int *version) {
     struct call call;
-    result code = call_enter(&call, symbol, NULL, SYSTEM);
+    result code = call_enter(&call, symbol, NULL, BEFORE_INIT);
     if (code != SUCCESS) return code;
     if (version == NULL) return call_leave(&call, INVALID_ARGUMENT);
     if (machine.cuda[0] == '\0') return call_leave(&call, LIBRARY_NOT_FOUND);

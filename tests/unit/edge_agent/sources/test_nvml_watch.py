@@ -58,12 +58,12 @@ def test_every_device_may_hang():
     """Three that hang cost one thread each and three limits, once."""
     gate = threading.Event()
     watched = watch.Watch(LIMIT_S)
-    found = watched.run({name: gate.wait for name in "abc"})
+    found = watched.run(dict.fromkeys("abc", gate.wait))
 
     assert set(found.values()) == {watch.HUNG}
     assert watched.hung == frozenset("abc")
     started_s = time.monotonic()
-    watched.run({name: gate.wait for name in "abc"})
+    watched.run(dict.fromkeys("abc", gate.wait))
     assert time.monotonic() - started_s < LIMIT_S
     gate.set()
 

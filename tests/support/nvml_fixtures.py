@@ -1,0 +1,47 @@
+"""Fixture for a stand-in NVIDIA library played by this process, through the real pynvml."""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from support.nvml import standin as nvml
+
+Machines = Callable[..., nvml.Node]
+"""`standin(Gpu(...), Gpu(...), driver_version=..., cuda_version=...)` gives a loaded Node."""
+
+
+@pytest.fixture(scope="session")
+def nvml_library() -> Path:
+    """The stand-in, built; without a compiler that fails in CI and skips elsewhere."""
+    try:
+        return nvml.build()
+    except nvml.BuildError as reason:
+        if os.environ.get("CI"):
+            pytest.fail(str(reason))
+        pytest.skip(f"the NVML stand-in cannot be built: {reason}")
+
+
+@pytest.fixture
+def standin(nvml_library: Path, tmp_path: Path) -> Iterator[Machines]:
+    """Make machines; the one made last is the one that pynvml talks to."""
+    made: list[nvml.Node] = []
+
+    def make(
+        *gpus: nvml.Gpu, driver_version: str | None = None, cuda_version: str | None = None
+    ) -> nvml.Node:
+        node = nvml.Node(
+            tmp_path / f"machine-{len(made)}",
+            gpus,
+            driver_version=driver_version,
+            cuda_version=cuda_version,
+        )
+        nvml.load(node)
+        made.append(node)
+        return node
+
+    yield make
+    for node in made:
+        node.say("release")
+    nvml.unload()
