@@ -40,10 +40,11 @@ def normalize(raw: reading.RawGpu) -> Normalized:
     errors: dict[str, str] = {}
     unsupported: list[str] = []
     invalid_count = raw.invalid_count
+    numbers, sentinels = NUMBERS, checks.SENTINELS
     for name, value in raw.readings.items():
-        bounds = NUMBERS.get(name)
-        if bounds is not None and type(value) is int:  # most of them: not worth a call
-            if bounds[0] <= value <= bounds[1] and value not in checks.SENTINELS:
+        if type(value) is int and name in numbers:  # most of them: not worth a call
+            low, high = numbers[name]
+            if low <= value <= high and value not in sentinels:
                 values[name] = value
             else:
                 invalid_count += 1

@@ -52,10 +52,11 @@ def measure(folder: Path, mqtt_port: int, count: int) -> dict[str, float]:
     for index in range(count):
         node.say(f"process {index} pid={os.getpid()} memory_bytes={2**30} sm=70 kind=compute")
     page_port = ports.free()
+    (folder / "dev").mkdir()  # no kernel log: what stands in this machine's is not of these GPUs
     (folder / "agent.toml").write_text(
         f'cluster = "bench"\nnode = "edge-{count}"\nspool_dir = "{folder / "spool"}"\n'
         f"[mqtt]\nport = {mqtt_port}\n[exporter]\nport = {page_port}\n"
-        '[source]\nkind = "nvml"\n'
+        f'[source]\nkind = "nvml"\n[host]\ndev = "{folder / "dev"}"\n'
     )
     with agents.cloud(mqtt_port, every_s=1.0) as cloud, (folder / "log").open("wb") as log:
         process = subprocess.Popen(

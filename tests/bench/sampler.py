@@ -19,7 +19,7 @@ from typing import Any
 import pynvml
 
 from edge_agent.core import cadence, record
-from edge_agent.sources import nvml
+from edge_agent.sources.nvml import source as nvml
 from support.nvml import standin
 
 GPUS = 8

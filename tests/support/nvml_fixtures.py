@@ -45,3 +45,5 @@ def standin(nvml_library: Path, tmp_path: Path) -> Iterator[Machines]:
     for node in made:
         node.say("release")
     nvml.unload()
+    unknown = [line for node in made if not node.are_problems_known for line in node.problems()]
+    assert unknown == [], "commands that the stand-in did not understand"

@@ -13,20 +13,24 @@ from msgspec import Struct
 from edge_agent.core import reading
 from edge_agent.sources.nvml import codes, table
 
-FIELD: Final = struct.Struct("=IIqqIIQ")
-"""One nvmlFieldValue_t: id, scope, time in us, latency in us, type, return code, raw value."""
-DOUBLE, UINT, LONG_LONG, INT, USHORT = 0, 1, 4, 5, 6
+FIELD: Final = struct.Struct("=24xIIQ")
+"""Of one nvmlFieldValue_t (id, scope, time, latency before it): type, return code, raw value."""
+DOUBLE, UINT, ULONG, ULONG_LONG, LONG_LONG, INT, USHORT = range(7)
+PLAIN: Final = frozenset({ULONG, ULONG_LONG})
 INVALID_ARGUMENT: Final = 2
 
 Given = tuple[Any, ...] | reading.Unsupported | reading.Failed
 
 
 class Plan(Struct):
-    """What one kind of tick asks: fields in one call, then the calls; by number of quantity."""
+    """What one kind of tick asks: fields, all in one call, then the calls; each with the
+    number and the names of its quantity. `answer` is the array of the fields' last answer.
+    """
 
-    fields: list[tuple[int, table.Fields]]
+    fields: list[tuple[int, tuple[str, ...], table.Fields]]
     ids: list[table.FieldId]
-    asks: list[tuple[int, table.Ask]]
+    asks: list[tuple[int, tuple[str, ...], table.Ask]]
+    answer: Any = None
 
 
 class Device:
@@ -56,11 +60,19 @@ class Device:
         readings = {} if slow else dict(self._kept)
         plan = self._plans.get(slow) or self._planned(slow=slow)
         if plan.ids:
-            given = self._fields(plan)
-            for number, _ in plan.fields:
-                self._settle(number, given[number], readings)
-        for number, ask in plan.asks:
-            self._settle(number, self._asked(ask), readings)
+            self._read_fields(plan, readings)
+        lib, handle = self._lib, self.handle
+        for number, names, ask in plan.asks:
+            try:
+                given = ask.call(lib, handle)
+            except Exception as error:  # noqa: BLE001 - garbage from a call can raise anything
+                self._settle(number, codes.of(lib, error), readings)
+            else:
+                if len(names) == 1 and given[0] is not None:
+                    readings[names[0]] = given[0]
+                    self._gave = True
+                else:
+                    self._take(names, given, readings)
         if slow:
             self._keep(readings)
         if self._gave:
@@ -76,12 +88,20 @@ class Device:
             if way.slow and not slow:
                 continue
             if isinstance(way, table.Fields):
-                plan.fields.append((number, way))
+                plan.fields.append((number, quantity.names, way))
                 plan.ids += way.ids
             else:
-                plan.asks.append((number, way))
+                plan.asks.append((number, quantity.names, way))
         self._plans[slow] = plan
         return plan
+
+    def _take(
+        self, names: tuple[str, ...], given: tuple[Any, ...], readings: dict[str, Any]
+    ) -> None:
+        """Readings that were given; None for one that is not there this time."""
+        self._gave = True
+        pairs = zip(names, given, strict=True)
+        readings.update([pair for pair in pairs if pair[1] is not None])
 
     def _settle(self, number: int, given: Given, readings: dict[str, Any]) -> None:
         """What was given, into the readings; what was not, by the next way."""
@@ -102,57 +122,72 @@ class Device:
             if isinstance(other, tuple) or gone:
                 given = other
         if isinstance(given, tuple):
-            self._gave = True
-            pairs = zip(quantity.names, given, strict=True)
-            readings.update({name: value for name, value in pairs if value is not None})
+            self._take(quantity.names, given, readings)
         else:
             if isinstance(given, reading.Failed):
                 self.refusal = self.refusal or given.reason
             readings.update(dict.fromkeys(quantity.names, given))
 
     def _by(self, way: table.Way) -> Given:
-        if isinstance(way, table.Ask):
-            return self._asked(way)
-        return self._fields(Plan([(0, way)], list(way.ids), []))[0]
-
-    def _asked(self, ask: table.Ask) -> Given:
+        """What another way gives, this time."""
         try:
-            return ask.call(self._lib, self.handle)
-        except Exception as error:  # noqa: BLE001 - garbage from a call can raise anything
+            if isinstance(way, table.Ask):
+                return way.call(self._lib, self.handle)
+            return self._picked(way, self._entries(Plan([], list(way.ids), [])))
+        except Exception as error:  # noqa: BLE001 - as above
             return codes.of(self._lib, error)
 
-    def _fields(self, plan: Plan) -> dict[int, Given]:
-        """What the fields of a plan give, by number of quantity; one call for all."""
+    def _read_fields(self, plan: Plan, readings: dict[str, Any]) -> None:
+        """The fields of a plan."""
         try:
-            answer = self._lib.nvmlDeviceGetFieldValues(self.handle, plan.ids)
-            values = [self._value(entry) for entry in FIELD.iter_unpack(bytes(answer))]
+            entries = self._entries(plan)
         except Exception as error:  # noqa: BLE001 - as above
-            return dict.fromkeys((number for number, _ in plan.fields), codes.of(self._lib, error))
-        given: dict[int, Given] = {}
+            outcome = codes.of(self._lib, error)
+            for number, _, _ in plan.fields:
+                self._settle(number, outcome, readings)
+            return
         first = 0
-        for number, way in plan.fields:
-            given[number] = self._picked(way, values[first : first + len(way.ids)])
-            first += len(way.ids)
-        return given
+        for number, names, way in plan.fields:
+            last = first + len(way.ids)
+            given = self._picked(way, entries[first:last])
+            first = last
+            if isinstance(given, tuple):
+                self._take(names, given, readings)
+            else:
+                self._settle(number, given, readings)
 
-    def _value(self, entry: tuple[int, ...]) -> Any:
-        kind, code, raw = entry[4:]
-        if code == 0:
-            return _decoded(kind, raw)
-        if code == INVALID_ARGUMENT:  # an id that this driver does not know
-            return reading.UNSUPPORTED
-        return codes.outcome(code, str(self._lib.NVMLError(code)))
+    def _entries(self, plan: Plan) -> list[tuple[int, int, int]]:
+        """Type, return code and raw value of each field of a plan.
 
-    def _picked(self, way: table.Fields, values: Sequence[Any]) -> Given:
-        for value in values:
-            if isinstance(value, reading.Failed):
-                return value
-        known = [None if isinstance(value, reading.Unsupported) else value for value in values]
-        if all(value is None for value in known):
-            return reading.UNSUPPORTED
-        if way.rate:
-            known = [self._rate(*pair) for pair in zip(way.ids, known, strict=True)]
-        return way.pick(*known)
+        The binding writes ids into a new array with each call; here the first answer's
+        array is asked again, which costs a third.
+        """
+        again = getattr(getattr(self._lib, "nvmlLib", None), "nvmlDeviceGetFieldValues", None)
+        if plan.answer is None or again is None:
+            plan.answer = self._lib.nvmlDeviceGetFieldValues(self.handle, plan.ids)
+        else:
+            code = again(self.handle, len(plan.ids), plan.answer)
+            if code != 0:
+                raise self._lib.NVMLError(code)
+        return list(FIELD.iter_unpack(bytes(plan.answer)))
+
+    def _picked(self, way: table.Fields, entries: Sequence[tuple[int, int, int]]) -> Given:
+        """Readings of the fields of one way; unsupported when none of them is there."""
+        values: list[Any] = []
+        is_there = False
+        for (kind, code, raw), field in zip(entries, way.ids, strict=True):
+            value: Any = None
+            if code == 0:
+                is_there = True
+                value = raw if kind in PLAIN else _decoded(kind, raw)
+                if way.rate:
+                    value = self._rate(field, value)
+            elif code != INVALID_ARGUMENT:  # else an id that this driver does not know
+                outcome = codes.outcome(code, str(self._lib.NVMLError(code)))
+                if isinstance(outcome, reading.Failed):
+                    return outcome
+            values.append(value)
+        return way.pick(*values) if is_there else reading.UNSUPPORTED
 
     def _rate(self, field: table.FieldId, count: Any) -> int | None:
         """Growth of a counter per second; None the first time, or when it was set back."""

@@ -4,6 +4,8 @@ A metric is what happened between two samples, at least 100 ms apart; so each ti
 and compares it with that of the tick before.
 """
 
+import ctypes
+import struct
 from typing import Any, Final
 
 from edge_agent.core import reading
@@ -19,6 +21,8 @@ METRICS: Final = {
     12: "fp32_active_percent",
     13: "fp16_active_percent",
 }
+METRIC: Final = struct.Struct("=4xId24x")
+"""Of one nvmlGpmMetric_t (its id before it, texts after it): return code, value."""
 VERSION: Final = 1
 APART_S: Final = 0.1
 
@@ -79,10 +83,9 @@ class Gpm:
         request = self._request
         request.sample1, request.sample2 = before, now
         self._lib.nvmlGpmMetricsGet(request)
-        for place, name in enumerate(METRICS.values()):
-            metric = request.metrics[place]
-            if metric.nvmlReturn == 0:
-                readings[name] = round(metric.value, 2)
+        raw = ctypes.string_at(ctypes.addressof(request.metrics), METRIC.size * len(METRICS))
+        for (code, value), name in zip(METRIC.iter_unpack(raw), METRICS.values(), strict=True):
+            if code == 0:
+                readings[name] = round(value, 2)
             else:
-                code = metric.nvmlReturn
                 readings[name] = codes.outcome(code, str(self._lib.NVMLError(code)))

@@ -158,6 +158,7 @@ class Node:
     ) -> None:
         self.folder = folder
         self.library = build()
+        self.are_problems_known = False
         self._c = ctypes.CDLL(str(self.library))
         folder.mkdir(parents=True, exist_ok=True)
         first = profile(gpus[0].profile) if gpus else {}
@@ -203,15 +204,16 @@ class Node:
         raw = path.read_bytes() if path.exists() else b""
         records = [raw[i : i + RECORD_BYTES] for i in range(0, len(raw), RECORD_BYTES)]
         counts = {
-            record[:NAME_BYTES].rstrip(b"\0").decode(): int.from_bytes(
-                record[NAME_BYTES:], "little"
-            )
-            for record in records
+            one[:NAME_BYTES].rstrip(b"\0").decode(): int.from_bytes(one[NAME_BYTES:], "little")
+            for one in records
         }
         return {name: count for name, count in counts.items() if count}
 
     def problems(self) -> list[str]:
-        """The commands that were not understood, with the reason first."""
+        """The commands that were not understood, with the reason first; a test that looks
+        knows of them.
+        """
+        self.are_problems_known = True
         return (self.folder / "problems").read_text().splitlines()
 
 

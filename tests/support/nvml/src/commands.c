@@ -53,8 +53,11 @@ static const char *count_one(struct gpu *gpu, int slot, const char *rest) {
 
 static const char *sample_one(struct gpu *gpu, int slot, const char *rest) {
     (void)slot;
+    int listed = gpu->process_count;
     gpu->process_count = 0;
-    return gpu_load(gpu, gpu->profile, rest, FROM_SAMPLE);
+    const char *why = gpu_load(gpu, gpu->profile, rest, FROM_SAMPLE);
+    if (why != NULL) gpu->process_count = listed;
+    return why;
 }
 
 static const char *lose_one(struct gpu *gpu, int slot, const char *rest) {

@@ -36,7 +36,8 @@ static void *map_file(const char *name, size_t bytes, const char *in) {
     if (file < 0) return NULL;
     struct stat is;
     void *at = NULL;
-    if (fstat(file, &is) == 0 && ((size_t)is.st_size >= bytes || ftruncate(file, (off_t)bytes) == 0)) {
+    if (fstat(file, &is) == 0 &&
+        ((size_t)is.st_size >= bytes || ftruncate(file, (off_t)bytes) == 0)) {
         at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
         if (at == MAP_FAILED) at = NULL;
     }

@@ -30,7 +30,8 @@ void event_send(int slot, unsigned long long type, unsigned long long data, unsi
         struct set *set = sets[i];
         if (set == NULL || !set->is_used || (set->asked[slot] & type) == 0) continue;
         if (set->count == QUEUE_MAX) continue; /* the newest are lost, as with a slow reader */
-        set->queue[(set->first + set->count++) % QUEUE_MAX] = (struct event){slot, type, data, gi, ci};
+        unsigned int last = (set->first + set->count++) % QUEUE_MAX;
+        set->queue[last] = (struct event){slot, type, data, gi, ci};
     }
 }
 
@@ -112,8 +113,8 @@ static result await(const void *handle, unsigned int timeout_ms, struct event *e
     }
 }
 
-static result wait_data(int symbol, const void *handle, struct event_data *data, unsigned int timeout_ms,
-                        bool has_instances) {
+static result wait_data(int symbol, const void *handle, struct event_data *data,
+                        unsigned int timeout_ms, bool has_instances) {
     struct call call;
     struct event event;
     result code = call_enter(&call, symbol, NULL, SYSTEM);

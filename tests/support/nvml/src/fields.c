@@ -119,7 +119,8 @@ static bool link_field(struct gpu *gpu, const struct field_value *asked, struct 
     answer->type = AS_U32;
     *code = links_sum(gpu, N_LINK_ACTIVE, asked->scopeId, answer);
     if (*code == SUCCESS)
-        *code = number_get(gpu, asked->fieldId == 164 ? N_LINK_SPEED : N_LINK_VERSION, &answer->whole);
+        *code = number_get(gpu, asked->fieldId == 164 ? N_LINK_SPEED : N_LINK_VERSION,
+                           &answer->whole);
     return true;
 }
 

@@ -84,7 +84,7 @@ static result metric(const struct gpm_sample *sample, unsigned int id, double *v
         if (FOLLOWS[i].id != id) continue;
         int key = FOLLOWS[i].key;
         if (sample->mig >= 0)
-            key = FOLLOWS[i].mig_key == NUMBER_COUNT ? NUMBER_COUNT : FOLLOWS[i].mig_key + sample->mig;
+            key = FOLLOWS[i].mig_key + (FOLLOWS[i].mig_key == NUMBER_COUNT ? 0 : sample->mig);
         if (key == NUMBER_COUNT) return NOT_SUPPORTED;
         result code = real_get(gpu, key, value);
         *value *= FOLLOWS[i].scale;

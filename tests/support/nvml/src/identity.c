@@ -170,7 +170,8 @@ EXPORT result nvmlDeviceGetInforomVersion(device handle, unsigned int object, ch
 }
 
 EXPORT result nvmlDeviceGetGspFirmwareVersion(device handle, char *version) {
-    return read_text(S_nvmlDeviceGetGspFirmwareVersion, handle, PHYSICAL, T_GSP_VERSION, version, 64);
+    return read_text(S_nvmlDeviceGetGspFirmwareVersion, handle, PHYSICAL, T_GSP_VERSION, version,
+                     64);
 }
 
 #define NUMBER_CALL(NAME, ABOUT, KEY)                                         \

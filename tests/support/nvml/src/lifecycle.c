@@ -33,7 +33,7 @@ EXPORT int standin_check(const char *folder, char *problem, unsigned int bytes) 
 }
 
 static result open_machine(void) {
-    char problem[LINE_BYTES];
+    char problem[LINE_BYTES] = "its files cannot be shared";
     const char *folder = chosen[0] != '\0' ? chosen : getenv("WINDVANE_NVML_STANDIN");
     if (folder == NULL || *folder == '\0') return LIBRARY_NOT_FOUND;
     if (strcmp(folder, opened) == 0) return SUCCESS;

@@ -36,7 +36,8 @@ static result link_enter(struct call *call, int symbol, device handle, unsigned 
     return code != SUCCESS ? call_leave(call, code) : SUCCESS;
 }
 
-static result link_number(int symbol, device handle, unsigned int link, int key, unsigned int *value) {
+static result link_number(int symbol, device handle, unsigned int link, int key,
+                          unsigned int *value) {
     struct call call;
     long long found = 0;
     result code = link_enter(&call, symbol, handle, link);
@@ -68,7 +69,8 @@ EXPORT result nvmlDeviceGetNvLinkCapability(device handle, unsigned int link,
 
 EXPORT result nvmlDeviceGetNvLinkErrorCounter(device handle, unsigned int link,
                                               unsigned int counter, unsigned long long *value) {
-    static const int KEYS[] = {N_LINK_REPLAY, N_LINK_RECOVERY, N_LINK_FLIT, N_LINK_DATA, N_LINK_ECC};
+    static const int KEYS[] = {N_LINK_REPLAY, N_LINK_RECOVERY, N_LINK_FLIT, N_LINK_DATA,
+                               N_LINK_ECC};
     struct call call;
     long long found = 0;
     result code = link_enter(&call, S_nvmlDeviceGetNvLinkErrorCounter, handle, link);
@@ -80,7 +82,8 @@ EXPORT result nvmlDeviceGetNvLinkErrorCounter(device handle, unsigned int link,
     return call_leave(&call, code);
 }
 
-static result remote(int symbol, device handle, unsigned int link, struct pci_info *info, size_t bytes) {
+static result remote(int symbol, device handle, unsigned int link, struct pci_info *info,
+                     size_t bytes) {
     struct call call;
     struct pci_info whole;
     result code = link_enter(&call, symbol, handle, link);
@@ -189,7 +192,8 @@ EXPORT result nvmlDeviceGetConfComputeMemSizeInfo(device handle, struct cc_memor
 EXPORT result nvmlDeviceGetConfComputeProtectedMemoryUsage(device handle, struct memory_v1 *info) {
     struct call call;
     long long total = 0, used = 0;
-    result code = call_enter(&call, S_nvmlDeviceGetConfComputeProtectedMemoryUsage, handle, PHYSICAL);
+    result code =
+        call_enter(&call, S_nvmlDeviceGetConfComputeProtectedMemoryUsage, handle, PHYSICAL);
     if (code != SUCCESS) return code;
     if (info == NULL) return call_leave(&call, INVALID_ARGUMENT);
     code = number_get(call.gpu, N_CC_TOTAL, &total);

@@ -79,7 +79,8 @@ const char *gpu_load(struct gpu *gpu, const char *profile, const char *sample, e
                                 text[length + 1] == ' ');
         why = profile_line(gpu, text, chosen, sizeof chosen, origin);
         if (why != NULL) {
-            snprintf(problem, sizeof problem, "%s.txt line %d: %s: %.200s", profile, number, why, text);
+            snprintf(problem, sizeof problem, "%s.txt line %d: %s: %.200s", profile, number, why,
+                     text);
             why = problem;
         }
     }
@@ -88,7 +89,7 @@ const char *gpu_load(struct gpu *gpu, const char *profile, const char *sample, e
         snprintf(problem, sizeof problem, "profile %s has no sample %s", profile, sample);
         why = problem;
     }
-    copy_text(gpu->profile, sizeof gpu->profile, profile);
+    if (origin == FROM_PROFILE) copy_text(gpu->profile, sizeof gpu->profile, profile);
     return why;
 }
 
@@ -155,7 +156,8 @@ static const char *section_line(struct section *section, char *key, char *value)
     } else if (strcmp(key, "sample") == 0) {
         copy_text(section->sample, sizeof section->sample, value);
     } else {
-        if (section->gpu == NULL) section->gpu = from_template(section->profile, section->sample, &why);
+        if (section->gpu == NULL)
+            section->gpu = from_template(section->profile, section->sample, &why);
         if (section->gpu == NULL) return "too many GPUs";
         if (why == NULL) why = value_set(section->gpu, key, value, FROM_PROFILE);
     }
@@ -176,7 +178,8 @@ static const char *machine_line(struct section *section, char *text, long long *
     if (strcmp(text, "[gpu]") == 0) return section_end(section);
     char *value = value_after(text);
     if (value == NULL) return "a line without =";
-    return section->is_open ? section_line(section, text, value) : system_line(text, value, started);
+    if (!section->is_open) return system_line(text, value, started);
+    return section_line(section, text, value);
 }
 
 bool machine_load(const char *folder, char *problem, size_t bytes) {
@@ -201,6 +204,7 @@ bool machine_load(const char *folder, char *problem, size_t bytes) {
     if (why == NULL && section.is_open) why = section_end(&section);
     templates_clear();
     for (int i = 0; i < machine.gpu_count; i++) machine.gpus[i]->settled_ns = started;
-    if (why != NULL) snprintf(problem, bytes, "machine line %d: %s: %.200s", number, why, trimmed(line));
+    if (why != NULL)
+        snprintf(problem, bytes, "machine line %d: %s: %.200s", number, why, trimmed(line));
     return why == NULL;
 }

@@ -40,7 +40,8 @@ EXPORT result nvmlDeviceIsMigDeviceHandle(device handle, unsigned int *is_mig) {
 
 EXPORT result nvmlDeviceGetDeviceHandleFromMigDeviceHandle(device handle, device *parent) {
     struct call call;
-    result code = call_enter(&call, S_nvmlDeviceGetDeviceHandleFromMigDeviceHandle, handle, INSTANCE);
+    result code =
+        call_enter(&call, S_nvmlDeviceGetDeviceHandleFromMigDeviceHandle, handle, INSTANCE);
     if (code != SUCCESS) return code;
     if (parent == NULL) return call_leave(&call, INVALID_ARGUMENT);
     *parent = gpu_handle(call.slot);

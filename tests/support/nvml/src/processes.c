@@ -105,7 +105,8 @@ LIST_CALL(nvmlDeviceGetGraphicsRunningProcesses_v3, GRAPHICS)
 LIST_CALL(nvmlDeviceGetMPSComputeRunningProcesses_v2, MPS)
 LIST_CALL(nvmlDeviceGetMPSComputeRunningProcesses_v3, MPS)
 
-EXPORT result nvmlDeviceGetRunningProcessDetailList(device handle, struct process_detail_list *plist) {
+EXPORT result nvmlDeviceGetRunningProcessDetailList(device handle,
+                                                    struct process_detail_list *plist) {
     static const unsigned int KINDS[] = {COMPUTE, GRAPHICS, MPS, COMPUTE | GRAPHICS | MPS};
     struct call call;
     result code = call_enter(&call, S_nvmlDeviceGetRunningProcessDetailList, handle, EITHER);
@@ -145,8 +146,9 @@ static unsigned int gather(struct gpu *gpu, unsigned long long since,
         }
         if (!is_told) continue;
         if (found < room)
-            records[found] = (struct process_utilization){stamp,     process->pid, shares[0], shares[1],
-                                                          shares[2], shares[3],    shares[4], shares[5]};
+            records[found] = (struct process_utilization){
+                stamp,     process->pid, shares[0], shares[1],
+                shares[2], shares[3],    shares[4], shares[5]};
         found++;
     }
     for (int i = 0; i < gpu->junk; i++, found++) {
@@ -188,7 +190,8 @@ EXPORT result nvmlDeviceGetProcessUtilization(device handle, struct process_samp
     return call_leave(&call, code);
 }
 
-EXPORT result nvmlDeviceGetProcessesUtilizationInfo(device handle, struct processes_utilization *info) {
+EXPORT result nvmlDeviceGetProcessesUtilizationInfo(device handle,
+                                                    struct processes_utilization *info) {
     struct call call;
     unsigned int found = 0;
     result code = call_enter(&call, S_nvmlDeviceGetProcessesUtilizationInfo, handle, PHYSICAL);

@@ -161,7 +161,8 @@ EXPORT result nvmlDeviceGetTotalEnergyConsumption(device handle, unsigned long l
 }
 
 /* Two numbers of one call: both, or the code of the first. */
-static result pair(int symbol, device handle, int first, int second, unsigned int *a, unsigned int *b) {
+static result pair(int symbol, device handle, int first, int second, unsigned int *a,
+                   unsigned int *b) {
     struct call call;
     long long found[2] = {0, 0};
     result code = call_enter(&call, symbol, handle, PHYSICAL);

@@ -191,7 +191,8 @@ const char *value_set(struct gpu *gpu, const char *path, const char *text, enum 
     const char *why = NULL;
     if (!key_find(path, &key)) return "unknown key";
     for (int i = 0; why == NULL && i < key.count; i++)
-        why = key.is_text ? text_set(gpu, key.id + i, text) : number_set(gpu, key.id + i, text, origin);
+        why = key.is_text ? text_set(gpu, key.id + i, text)
+                          : number_set(gpu, key.id + i, text, origin);
     return why;
 }
 
