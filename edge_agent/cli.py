@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import gc
 import json
 import logging
 import os
@@ -13,6 +14,7 @@ from edge_agent import app, config
 from edge_agent.errors import AgentError
 from wire.settings import Problems
 
+GARBAGE_MAX = 50_000
 LOG_LEVELS = ("debug", "info", "warning", "error")
 DESCRIPTION = """Reads the GPUs of this node, keeps what it read on disk, sends it by MQTT.
 
@@ -42,6 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for line in problems.lines:
             print(f"windvane-agent: {line}", file=sys.stderr)  # noqa: T201 - for a person
         return 2
+    gc.freeze()  # what was made so far stays: not worth a look at each collection
+    gc.set_threshold(GARBAGE_MAX)
     try:
         asyncio.run(_until_signalled(settings))
     except AgentError as error:

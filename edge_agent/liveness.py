@@ -14,8 +14,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
-BEAT_S: Final = 1.0
-BEATS_MISSED_S: Final = 15.0
+BEAT_S: Final = 5.0
+BEATS_MISSED_S: Final = 20.0
 GRACE_S: Final = 60.0
 
 

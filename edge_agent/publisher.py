@@ -29,7 +29,7 @@ from edge_agent import config, threads
 from edge_agent.errors import LinkError
 from wire.topics import CONTENT_TYPE
 
-HOUSEKEEPING_S: Final = 1.0
+HOUSEKEEPING_SHARE: Final = 0.25  # of the keepalive: a ping is at most that much late
 ANSWER_TIMEOUT_S: Final = 15.0
 GOODBYE_S: Final = 0.5
 PACKET_BYTES_MAX: Final = 268_435_455
@@ -236,7 +236,9 @@ class Session:
         if self._is_over or self._client is None:
             return
         self._guard(self._client.loop_misc)
-        self._housekeeping = self._loop.call_later(HOUSEKEEPING_S, self._keep_house)
+        self._housekeeping = self._loop.call_later(
+            self._settings.keepalive_s * HOUSEKEEPING_SHARE, self._keep_house
+        )
 
     def _guard(self, call: Callable[[], object]) -> None:
         """A fault inside paho or a listener ends this session, never the loop."""

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from edge_agent import config, telemetry
 from edge_agent.core import reading
-from edge_agent.sources import kmsg, recorded, simulated
+from edge_agent.sources import cards, jetson, kmsg, recorded, simulated
 from edge_agent.sources.nvml import source as nvml
 
 
@@ -75,6 +75,14 @@ def _kmsg(settings: config.Settings, place: Place, _say: telemetry.Telemetry) ->
     return kmsg.Kmsg(host=settings.host, wake=place.wake)
 
 
+def _drm(settings: config.Settings, _place: Place, _say: telemetry.Telemetry) -> Source:
+    return cards.Cards(settings.drm, host=settings.host)
+
+
+def _jetson(settings: config.Settings, _place: Place, _say: telemetry.Telemetry) -> Source:
+    return jetson.Jetson(host=settings.host)
+
+
 def _simulated(settings: config.Settings, place: Place, say: telemetry.Telemetry) -> Source:
     return simulated.Simulated(
         settings.simulated,
@@ -89,8 +97,10 @@ def _recorded(settings: config.Settings, place: Place, _say: telemetry.Telemetry
 
 
 FACTORIES: Final[Mapping[str, tuple[Factory, ...]]] = {
-    "auto": (_nvml, _kmsg),
+    "auto": (_nvml, _kmsg, _drm),
     "nvml": (_nvml, _kmsg),
+    "drm": (_drm,),
+    "jetson": (_jetson,),
     "simulated": (_simulated,),
     "recorded": (_recorded,),
 }

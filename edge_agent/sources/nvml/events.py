@@ -1,6 +1,6 @@
 """The thread that waits for what NVML has to tell: XIDs.
 
-It blocks in the library, a second at a time, so that it ends when it is told to; what it
+It blocks in the library, a few seconds at a time, so that it ends when it is told to; what it
 hears is put into a bounded queue and the bell is rung. The event set belongs to the thread,
 which frees it: freeing it from outside would pull it away under a wait.
 """
@@ -16,7 +16,8 @@ from edge_agent.core import reading
 from edge_agent.sources.nvml import codes
 
 XID: Final = 0x8
-WAIT_MS: Final = 1000
+WAIT_MS: Final = 5000
+PAUSE_S: Final = 1.0
 KEPT_MAX: Final = 10_000
 NO_INSTANCE: Final = 0xFFFFFFFF
 
@@ -64,12 +65,12 @@ class Events:
     def _work(self, event_set: Any, uuids: Mapping[Any, str], stop: threading.Event) -> None:
         while not stop.is_set():
             if len(self._heard) >= KEPT_MAX:  # what is not taken here waits in the driver
-                stop.wait(WAIT_MS / 1000)
+                stop.wait(PAUSE_S)
                 continue
             try:
                 event = self._lib.nvmlEventSetWait_v2(event_set, WAIT_MS)
             except self._lib.NVMLError as error:
-                if error.value != codes.TIMEOUT and stop.wait(WAIT_MS / 1000):
+                if error.value != codes.TIMEOUT and stop.wait(PAUSE_S):
                     break  # a lost GPU, or a library that is gone: not a loop that burns
                 continue
             if event.eventType == XID:

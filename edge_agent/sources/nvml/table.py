@@ -56,9 +56,9 @@ def _one(function: str, *args: Any, slow: bool = False) -> Ask:
     return Ask(lambda lib, handle: (getattr(lib, function)(handle, *args),), slow)
 
 
-def _first(function: str) -> Ask:
+def _first(function: str, *, slow: bool = False) -> Ask:
     """A call that gives the reading and its sampling period."""
-    return Ask(lambda lib, handle: (getattr(lib, function)(handle)[0],))
+    return Ask(lambda lib, handle: (getattr(lib, function)(handle)[0],), slow)
 
 
 def _mode(function: str, *args: Any) -> Ask:
@@ -71,8 +71,8 @@ QUANTITIES: Final[tuple[Quantity, ...]] = (
     Quantity(("utilization_percent", "memory_utilization_percent"), (Ask(picks.utilization),)),
     Quantity(("encoder_utilization_percent",), (_first("nvmlDeviceGetEncoderUtilization"),)),
     Quantity(("decoder_utilization_percent",), (_first("nvmlDeviceGetDecoderUtilization"),)),
-    Quantity(("jpeg_utilization_percent",), (_first("nvmlDeviceGetJpgUtilization"),)),
-    Quantity(("ofa_utilization_percent",), (_first("nvmlDeviceGetOfaUtilization"),)),
+    Quantity(("jpeg_utilization_percent",), (_first("nvmlDeviceGetJpgUtilization", slow=True),)),
+    Quantity(("ofa_utilization_percent",), (_first("nvmlDeviceGetOfaUtilization", slow=True),)),
     Quantity(
         (*(f"memory_{part}_bytes" for part in MEMORY), "memory_method"),
         (Ask(picks.memory_v2), Ask(picks.memory_v1), Ask(picks.no_memory, only_without=True)),
@@ -91,10 +91,10 @@ QUANTITIES: Final[tuple[Quantity, ...]] = (
     ),
     Quantity(("temperature_margin_c",), (_one("nvmlDeviceGetMarginTemperature"),)),
     Quantity(("fan_percent",), (_one("nvmlDeviceGetFanSpeed", slow=True),)),
-    Quantity(("graphics_clock_mhz",), (_one("nvmlDeviceGetClockInfo", 0),)),
+    Quantity(("graphics_clock_mhz",), (_one("nvmlDeviceGetClockInfo", 0, slow=True),)),
     Quantity(("sm_clock_mhz",), (_one("nvmlDeviceGetClockInfo", 1),)),
     Quantity(("memory_clock_mhz",), (_one("nvmlDeviceGetClockInfo", 2),)),
-    Quantity(("video_clock_mhz",), (_one("nvmlDeviceGetClockInfo", 3),)),
+    Quantity(("video_clock_mhz",), (_one("nvmlDeviceGetClockInfo", 3, slow=True),)),
     Quantity(("performance_state",), (Ask(picks.state),)),
     Quantity(
         ("throttle_reasons",),
