@@ -11,20 +11,18 @@ has this one in the annotation `kubernetes.io/config.hash`. The container is bel
 
 Paths are told from where the reader is. In a cgroup namespace of its own (the rule for
 containers on v2) another pod is at `/../../kubepods-pod<uid>.slice/...`, and what reader and
-process have in common is not named. So a path is compared with that of process 1 of the same
-`/proc`, which is at the top: who is as many levels up as that one is seen whole, and if no
-pod is named there is none. Who shares an ancestor with the reader may be in the reader's own
-pod, or in none: that is `unknown`, never a guess.
+process have in common is not named. So a path is compared with that of process 1, which is at
+the top: who is as many levels up as that one is seen whole, and where nothing is named after
+pods, there is none. Who shares an ancestor with the reader may be in the reader's own pod:
+that is `unknown`, never a guess, and so is a pod written in a way that is not known here.
 
-Where Kubernetes runs inside a container or a pod (kind, k3s in Docker), two pods may be
-named. What process 1 is in itself is the machine, as seen from here, and is left out; of the
-rest the outermost pod counts, because that is the one this node's kubelet knows, and in it
-the outermost container. So an agent in the inner cluster tells inner pods, one on the
-outer node outer pods.
+Where Kubernetes runs inside a pod (kind, k3s in Docker), several pods may be named. The
+outermost counts, and in it the outermost container: those are what the kubelet of this
+machine knows. A reader inside sees the inner ones, because what it shares is not named.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import takewhile
 from typing import Final
 
@@ -54,55 +52,44 @@ class Home(Struct, frozen=True):
     container_id: str | None = None
 
 
-def parse(said: str, of_process_1: str = "0::/") -> Home:
-    """The home of a process, seen as process 1 of the same `/proc` is seen."""
-    tops = _paths(of_process_1)
-    paths = _paths(said)
-    homes = [_home(path, tops.get(hierarchy, ())) for hierarchy, path in paths.items()]
-    in_pod = [home for home in homes if home.owner == "pod"]
-    if in_pod:
-        return next((home for home in in_pod if home.container_id), in_pod[0])
-    container_id = next((home.container_id for home in homes if home.container_id), None)
-    is_whole = bool(homes) and all(home.owner == "host" for home in homes)
-    return Home("host" if is_whole else "unknown", None, container_id)
+def parse(said: str, of_process_1: str) -> Home:
+    """The home of a process; `of_process_1` is the same file of process 1."""
+    tops = {hierarchy: _levels_up(names) for hierarchy, names in _paths(of_process_1)}
+    homes = [_home(names, tops.get(hierarchy)) for hierarchy, names in _paths(said)]
+    told = [home for home in homes if home.pod_uid] or homes
+    if not told:
+        return Home("unknown")
+    agree = all((home.owner, home.pod_uid) == (told[0].owner, told[0].pod_uid) for home in told)
+    found = next((home for home in told if home.container_id), told[0])
+    return found if agree else Home("unknown", None, found.container_id)
 
 
-def _paths(said: str) -> Mapping[str, Sequence[str]]:
-    """The names on the path in each hierarchy; a line that is none is left out."""
-    found: dict[str, Sequence[str]] = {}
+def _paths(said: str) -> Iterator[tuple[str, Sequence[str]]]:
+    """The hierarchies by controllers, and the names on the path; what is none is left out."""
     for line in said.splitlines()[:LINES_MAX]:
-        hierarchy, _, rest = line.partition(":")
-        controllers, colon, path = rest.partition(":")
-        if hierarchy.isdecimal() and colon and path.startswith("/"):
+        number, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        if number.isdecimal() and path.startswith("/"):
             names = path.removesuffix(_DELETED).split("/")
-            found[controllers] = tuple(name for name in names if name)
-    return found
+            yield controllers, [name for name in names if name]
 
 
-def _home(path: Sequence[str], top: Sequence[str]) -> Home:
-    """The home by one hierarchy; `top` is where process 1 is."""
-    levels_up = _levels_up(path)
-    shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(path, top, strict=False)))
-    rest = path[max(shared, levels_up) :]
-    pod_uid: str | None = None
-    container_id: str | None = None
-    is_kubepods = False
-    for name in rest:
-        place, _, tail = name.partition(":")
-        if pod_uid is None:
-            pod_uid = _pod_uid(place, is_kubepods=is_kubepods, is_relative=levels_up > 0)
-            if pod_uid is not None:
-                container_id = None
-                name = tail.rpartition(":")[2]
-        is_kubepods = is_kubepods or name == _KUBEPODS
-        container_id = container_id or _container_id(name)
-    if pod_uid is not None:
-        return Home("pod", pod_uid, container_id)
-    return Home("host" if levels_up == _levels_up(top) else "unknown", None, container_id)
+def _home(names: Sequence[str], top_levels_up: int | None) -> Home:
+    """The home by one hierarchy."""
+    levels_up = _levels_up(names)
+    for place, name in enumerate(names):
+        front, _, back = name.partition(":")
+        is_kubepods = _KUBEPODS in names[:place]
+        pod_uid = _pod_uid(front, is_kubepods=is_kubepods, is_relative=levels_up > 0)
+        if pod_uid:
+            inside = (back.rpartition(":")[2], *names[place + 1 :])
+            return Home("pod", pod_uid, _container_id(inside))
+    is_whole = levels_up == top_levels_up and not any(_KUBEPODS in name for name in names)
+    return Home("host" if is_whole else "unknown", None, _container_id(names))
 
 
-def _levels_up(path: Sequence[str]) -> int:
-    return sum(1 for _ in takewhile(lambda name: name == _UP, path))
+def _levels_up(names: Sequence[str]) -> int:
+    return sum(1 for _ in takewhile(lambda name: name == _UP, names))
 
 
 def _pod_uid(name: str, *, is_kubepods: bool, is_relative: bool) -> str | None:
@@ -116,7 +103,10 @@ def _pod_uid(name: str, *, is_kubepods: bool, is_relative: bool) -> str | None:
     return None
 
 
-def _container_id(name: str) -> str | None:
-    """The container that this name stands for; a container's monitor is not in it."""
-    found = _CONTAINER.fullmatch(name)
-    return found[2] if found and not (found[1] or "").endswith(_MONITOR) else None
+def _container_id(names: Iterable[str]) -> str | None:
+    """The first of these names that is a container; a container's monitor is not in it."""
+    for name in names:
+        found = _CONTAINER.fullmatch(name)
+        if found:
+            return None if (found[1] or "").endswith(_MONITOR) else found[2]
+    return None

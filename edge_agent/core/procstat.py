@@ -10,9 +10,9 @@ from typing import Final
 
 from msgspec import Struct
 
-_LINE: Final = re.compile(r"(?P<pid>\d{1,10}) \((?P<name>.*)\) (?P<rest>[^)]*)", re.DOTALL)
+_LINE: Final = re.compile(r"(?P<pid>[0-9]{1,10}) \((?P<name>.*)\) (?P<rest>[^)]*)", re.DOTALL)
 _STATE: Final = re.compile(r"[A-Za-z]")
-_WHOLE: Final = re.compile(r"\d{1,20}")
+_WHOLE: Final = re.compile(r"[0-9]{1,20}")
 _FLAGS: Final = 6  # counted from the state, which is field 3
 _START: Final = 19
 _KERNEL_THREAD: Final = 0x200000

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from edge_agent import config, telemetry
 from edge_agent.core import reading
-from edge_agent.sources import cards, jetson, kmsg, recorded, simulated
+from edge_agent.sources import cards, jetson, kmsg, pods, recorded, simulated
 from edge_agent.sources.nvml import source as nvml
 
 
@@ -68,7 +68,12 @@ Factory = Callable[[config.Settings, Place, telemetry.Telemetry], Source]
 
 
 def _nvml(settings: config.Settings, place: Place, _say: telemetry.Telemetry) -> Source:
-    return nvml.Nvml(settings=settings.nvml, wake=place.wake, sys_root=settings.host.sys)
+    return nvml.Nvml(
+        settings=settings.nvml,
+        owners=pods.Pods(settings.host),
+        wake=place.wake,
+        sys_root=settings.host.sys,
+    )
 
 
 def _kmsg(settings: config.Settings, place: Place, _say: telemetry.Telemetry) -> Source:
@@ -76,7 +81,7 @@ def _kmsg(settings: config.Settings, place: Place, _say: telemetry.Telemetry) ->
 
 
 def _drm(settings: config.Settings, _place: Place, _say: telemetry.Telemetry) -> Source:
-    return cards.Cards(settings.drm, host=settings.host)
+    return cards.Cards(settings.drm, host=settings.host, owners=pods.Pods(settings.host))
 
 
 def _jetson(settings: config.Settings, _place: Place, _say: telemetry.Telemetry) -> Source:

@@ -10,11 +10,13 @@ from edge_agent.core import reading
 from edge_agent.errors import DriverMismatchError, SourceError
 
 Library = Any
-"""What of `pynvml` is used: its functions by name, its structures, `NVMLError` with `.value`."""
+"""What of `pynvml` is used: its functions by name, its structures, `NVMLError` with `.value`, and
+`nvmlLib`, the loaded library."""
 
 NO_PERMISSION: Final = 4
 NOT_FOUND: Final = 6
 TIMEOUT: Final = 10
+FUNCTION_NOT_FOUND: Final = 13
 GPU_IS_LOST: Final = 15
 MISMATCH: Final = 18
 UNKNOWN: Final = 999

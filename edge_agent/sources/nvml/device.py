@@ -4,8 +4,10 @@ Each way is tried once and then classed: a value, unsupported (the next way from
 and at the end nothing, listed once), or failed this time (the next way for this time).
 """
 
+import ctypes
+import functools
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from msgspec import Struct
@@ -29,8 +31,31 @@ class Plan(Struct):
 
     fields: list[tuple[int, tuple[str, ...], table.Fields]]
     ids: list[table.FieldId]
+    calls: list[tuple[int, tuple[str, ...], "Ready"]]
     asks: list[tuple[int, tuple[str, ...], table.Ask]]
     answer: Any = None
+
+
+class Ready:
+    """A C function with its arguments, and the memory that it writes to."""
+
+    def __init__(self, lib: codes.Library, handle: Any, call: table.Call) -> None:
+        self._layouts = [struct.Struct(f"={out}") for out in call.outs]
+        self._memory = [ctypes.create_string_buffer(one.size) for one in self._layouts]
+        if call.head:
+            struct.pack_into("=I", self._memory[0], 0, call.head)
+        self._pick = call.pick
+        function = getattr(lib.nvmlLib, call.symbol, None)
+        self.call: Callable[[], int] = lambda: codes.FUNCTION_NOT_FOUND
+        if function is not None:
+            self.call = functools.partial(function, handle, *call.args, *self._memory)
+
+    def given(self) -> tuple[Any, ...]:
+        """The readings of what was written."""
+        if len(self._layouts) == 1:
+            return self._pick(*self._layouts[0].unpack(self._memory[0]))
+        pairs = zip(self._layouts, self._memory, strict=True)
+        return self._pick(*[value for layout, memory in pairs for value in layout.unpack(memory)])
 
 
 class Device:
@@ -61,18 +86,19 @@ class Device:
         plan = self._plans.get(slow) or self._planned(slow=slow)
         if plan.ids:
             self._read_fields(plan, readings)
-        lib, handle = self._lib, self.handle
+        for number, names, ready in plan.calls:
+            code = ready.call()
+            if code == 0:
+                self._take(names, ready.given(), readings)
+            else:
+                self._settle(number, self._outcome(code), readings)
         for number, names, ask in plan.asks:
             try:
-                given = ask.call(lib, handle)
+                given = ask.call(self._lib, self.handle)
             except Exception as error:  # noqa: BLE001 - garbage from a call can raise anything
-                self._settle(number, codes.of(lib, error), readings)
+                self._settle(number, codes.of(self._lib, error), readings)
             else:
-                if len(names) == 1 and given[0] is not None:
-                    readings[names[0]] = given[0]
-                    self._gave = True
-                else:
-                    self._take(names, given, readings)
+                self._take(names, given, readings)
         if slow:
             self._keep(readings)
         if self._gave:
@@ -80,7 +106,7 @@ class Device:
         return readings
 
     def _planned(self, *, slow: bool) -> Plan:
-        plan = Plan([], [], [])
+        plan = Plan([], [], [], [])
         for number, quantity in enumerate(table.QUANTITIES):
             if self._ways[number] == len(quantity.ways):
                 continue
@@ -90,6 +116,9 @@ class Device:
             if isinstance(way, table.Fields):
                 plan.fields.append((number, quantity.names, way))
                 plan.ids += way.ids
+            elif isinstance(way, table.Call):
+                ready = Ready(self._lib, self.handle, way)
+                plan.calls.append((number, quantity.names, ready))
             else:
                 plan.asks.append((number, quantity.names, way))
         self._plans[slow] = plan
@@ -133,7 +162,11 @@ class Device:
         try:
             if isinstance(way, table.Ask):
                 return way.call(self._lib, self.handle)
-            return self._picked(way, self._entries(Plan([], list(way.ids), [])))
+            if isinstance(way, table.Call):
+                ready = Ready(self._lib, self.handle, way)
+                code = ready.call()
+                return ready.given() if code == 0 else self._outcome(code)
+            return self._picked(way, self._entries(Plan([], list(way.ids), [], [])))
         except Exception as error:  # noqa: BLE001 - as above
             return codes.of(self._lib, error)
 
@@ -162,10 +195,10 @@ class Device:
         The binding writes ids into a new array with each call; here the first answer's
         array is asked again, which costs a third.
         """
-        again = getattr(getattr(self._lib, "nvmlLib", None), "nvmlDeviceGetFieldValues", None)
-        if plan.answer is None or again is None:
+        if plan.answer is None:
             plan.answer = self._lib.nvmlDeviceGetFieldValues(self.handle, plan.ids)
         else:
+            again = self._lib.nvmlLib.nvmlDeviceGetFieldValues
             code = again(self.handle, len(plan.ids), plan.answer)
             if code != 0:
                 raise self._lib.NVMLError(code)
@@ -183,11 +216,14 @@ class Device:
                 if way.rate:
                     value = self._rate(field, value)
             elif code != INVALID_ARGUMENT:  # else an id that this driver does not know
-                outcome = codes.outcome(code, str(self._lib.NVMLError(code)))
+                outcome = self._outcome(code)
                 if isinstance(outcome, reading.Failed):
                     return outcome
             values.append(value)
         return way.pick(*values) if is_there else reading.UNSUPPORTED
+
+    def _outcome(self, code: int) -> reading.Unsupported | reading.Failed:
+        return codes.outcome(code, str(self._lib.NVMLError(code)))
 
     def _rate(self, field: table.FieldId, count: Any) -> int | None:
         """Growth of a counter per second; None the first time, or when it was set back."""

@@ -58,9 +58,8 @@ def reasons(bits: int) -> tuple[tuple[str, ...]]:
     return (tuple(name for bit, name in THROTTLE_REASONS.items() if bits & bit),)
 
 
-def memory_v2(lib: Library, handle: Any) -> tuple[Any, ...]:
-    found = lib.nvmlDeviceGetMemoryInfo(handle, lib.nvmlMemory_v2)
-    return found.total, found.used, found.free, found.reserved, "reserved-apart"
+def memory_v2(_version: int, total: int, reserved: int, free: int, used: int) -> tuple[Any, ...]:
+    return total, used, free, reserved, "reserved-apart"
 
 
 def memory_v1(lib: Library, handle: Any) -> tuple[Any, ...]:
@@ -75,11 +74,6 @@ def no_memory(_lib: Library, _handle: Any) -> tuple[Any, ...]:
 def bar1(lib: Library, handle: Any) -> tuple[Any, ...]:
     found = lib.nvmlDeviceGetBAR1MemoryInfo(handle)
     return found.bar1Total, found.bar1Used
-
-
-def utilization(lib: Library, handle: Any) -> tuple[Any, ...]:
-    found = lib.nvmlDeviceGetUtilizationRates(handle)
-    return found.gpu, found.memory
 
 
 def confidential(lib: Library, _handle: Any) -> tuple[Any, ...]:
@@ -133,8 +127,7 @@ def kib(value: int | None) -> tuple[Any, ...]:
     return (None if value is None else value * 1024,)
 
 
-def state(lib: Library, handle: Any) -> tuple[Any, ...]:
-    state = lib.nvmlDeviceGetPerformanceState(handle)
+def state(state: int) -> tuple[Any, ...]:
     return (reading.Failed("the driver does not know it") if state == 32 else state,)
 
 

@@ -6,6 +6,7 @@ shares come as samples since the last time seen, several for a pid. A driver ret
 among them (pids of zero, thousands of percent): what cannot be true is left out and counted.
 """
 
+import ctypes
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
@@ -42,6 +43,7 @@ class Processes:
         self._lists: dict[str, ProcessKind] = dict(LISTS)
         self._has_shares = True
         self._seen_us = 0
+        self._count = ctypes.c_uint()
 
     def read(self, instances: Instances) -> tuple[tuple[reading.RawProcess, ...], int]:
         """The processes, and how many records were junk."""
@@ -69,6 +71,11 @@ class Processes:
         self._has_shares = True
 
     def _rows(self, function: str) -> Iterable[Any]:
+        """The rows of one list. Most lists are empty: that is asked first, and costs little."""
+        probe = getattr(self._lib.nvmlLib, f"{function}_v3", None)
+        self._count.value = 0
+        if probe is not None and probe(self._handle, ctypes.byref(self._count), None) == 0:
+            return ()
         try:
             rows: Iterable[Any] = getattr(self._lib, function)(self._handle)
         except Exception as error:  # noqa: BLE001 - garbage from a call can raise anything

@@ -18,6 +18,7 @@ KINDS: Final = (
     (0, "power_mean_mw", "power_max_mw"),
 )
 SAMPLE_BYTES: Final = 16
+COUNT_LEAST: Final = 256
 SAMPLE: Final = {
     kind: struct.Struct(f"=Q{layout}")
     for kind, layout in enumerate(["d", "I4x", "Q", "Q", "q", "i4x"])
@@ -32,6 +33,7 @@ class Samples:
         self._lib = lib
         self._handle = handle
         self._seen_us: dict[int, int | None] = {kind: None for kind, *_ in KINDS}
+        self._buffers: dict[int, Any] = {}
         self._gone: set[int] = set()
 
     def read(self, readings: dict[str, Any]) -> None:
@@ -57,17 +59,26 @@ class Samples:
                 readings[names[1]] = max(values)
 
     def _new(self, kind: int) -> Sequence[float]:
-        seen_us = self._seen_us[kind]
-        value_type, found = self._lib.nvmlDeviceGetSamples(self._handle, kind, seen_us or 0)
-        if not found:
+        """The samples since the last time; the first time only the time is taken."""
+        seen_us, buffer = self._seen_us[kind], self._buffers.get(kind)
+        if seen_us is None or buffer is None:
+            _, found = self._lib.nvmlDeviceGetSamples(self._handle, kind, seen_us or 0)
+            self._seen_us[kind] = max((one.timeStamp for one in found), default=seen_us)
+            size = SAMPLE_BYTES * max(COUNT_LEAST, 2 * len(found))
+            self._buffers[kind] = ctypes.create_string_buffer(size)
             return []
-        # One buffer behind all of them: reading the fields one by one costs ten times as much.
-        raw = ctypes.string_at(ctypes.addressof(found[0]), SAMPLE_BYTES * len(found))
-        layout = SAMPLE[value_type]
-        new = [one for one in layout.iter_unpack(raw) if one[0] > (seen_us or 0)]
+        value_type, count = ctypes.c_int(), ctypes.c_uint(len(buffer) // SAMPLE_BYTES)
+        since = ctypes.c_ulonglong(seen_us)
+        ask = self._lib.nvmlLib.nvmlDeviceGetSamples
+        code = ask(self._handle, kind, since, ctypes.byref(value_type), ctypes.byref(count), buffer)
+        if code != 0:
+            del self._buffers[kind]  # it may be too small
+            raise self._lib.NVMLError(code)
+        raw = memoryview(buffer)[: SAMPLE_BYTES * count.value]
+        new = list(SAMPLE[value_type.value].iter_unpack(raw))
         if new:
             self._seen_us[kind] = max(new)[0]
-        return [] if seen_us is None else [value for _, value in new]
+        return [value for _, value in new]
 
 
 def _outcome(lib: codes.Library, error: Exception) -> reading.Unsupported | reading.Failed | None:

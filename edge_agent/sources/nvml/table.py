@@ -2,7 +2,9 @@
 
 A quantity has one or more ways, the best first. A way that the device or the driver does
 not have is not tried again; when the last one is gone the quantity is unsupported. Fields
-of all quantities are asked for in one call. What changes slowly, or costs the driver time,
+of all quantities are asked for in one call. What is asked each tick goes to the C function
+itself, through memory that is kept: the binding makes it anew for each call, and most of an
+agent's CPU time would go there. What changes slowly, or costs the driver time,
 is `slow`: asked every `nvml.slow_interval_ms` and kept in between.
 
 To add a reading: one line here, and its field in `wire.sample.Gpu`.
@@ -21,8 +23,25 @@ FieldId = int | tuple[int, int]
 Pick = Callable[..., tuple[Any, ...]]
 
 
+class Call(Struct, frozen=True):
+    """A C function: handle, `args`, and pointers to `outs`, each the layout of what is written
+    there (see `struct`). `head` is the version word that a structure begins with. `pick` makes
+    the readings of all values written.
+    """
+
+    symbol: str
+    args: tuple[int, ...] = ()
+    outs: tuple[str, ...] = ("I",)
+    head: int = 0
+    pick: Pick = lambda *values: values
+    slow: bool = False
+
+
 class Ask(Struct, frozen=True):
-    """A call. `only_without` is for a way that must not stand in for one that failed."""
+    """A function of the binding, or several.
+
+    `only_without` is for a way that must not stand in for one that failed.
+    """
 
     call: Callable[[Library, Any], tuple[Any, ...]]
     slow: bool = False
@@ -41,7 +60,7 @@ class Fields(Struct, frozen=True):
     rate: bool = False
 
 
-Way = Ask | Fields
+Way = Call | Ask | Fields
 
 
 class Quantity(Struct, frozen=True):
@@ -56,51 +75,63 @@ def _one(function: str, *args: Any, slow: bool = False) -> Ask:
     return Ask(lambda lib, handle: (getattr(lib, function)(handle, *args),), slow)
 
 
-def _first(function: str, *, slow: bool = False) -> Ask:
-    """A call that gives the reading and its sampling period."""
-    return Ask(lambda lib, handle: (getattr(lib, function)(handle)[0],), slow)
+def _share(symbol: str, *, slow: bool = False) -> Call:
+    """A call that gives a share and its sampling period."""
+    return Call(symbol, outs=("I", "I"), pick=lambda share, _: (share,), slow=slow)
 
 
 def _mode(function: str, *args: Any) -> Ask:
     return Ask(lambda lib, handle: (getattr(lib, function)(handle, *args) == 1,), slow=True)
 
 
+MEMORY_V2: Final = Call(
+    "nvmlDeviceGetMemoryInfo_v2", outs=("I4xQQQQ",), head=0x2000028, pick=picks.memory_v2
+)
+TEMPERATURE_V: Final = Call(
+    "nvmlDeviceGetTemperatureV", outs=("IIi",), head=0x100000C, pick=lambda *words: words[2:]
+)
+MARGIN: Final = Call(
+    "nvmlDeviceGetMarginTemperature", outs=("Ii",), head=0x1000008, pick=lambda *words: words[1:]
+)
 MEMORY: Final = ("total", "used", "free", "reserved")
 
 QUANTITIES: Final[tuple[Quantity, ...]] = (
-    Quantity(("utilization_percent", "memory_utilization_percent"), (Ask(picks.utilization),)),
-    Quantity(("encoder_utilization_percent",), (_first("nvmlDeviceGetEncoderUtilization"),)),
-    Quantity(("decoder_utilization_percent",), (_first("nvmlDeviceGetDecoderUtilization"),)),
-    Quantity(("jpeg_utilization_percent",), (_first("nvmlDeviceGetJpgUtilization", slow=True),)),
-    Quantity(("ofa_utilization_percent",), (_first("nvmlDeviceGetOfaUtilization", slow=True),)),
+    Quantity(
+        ("utilization_percent", "memory_utilization_percent"),
+        (Call("nvmlDeviceGetUtilizationRates", outs=("II",)),),
+    ),
+    Quantity(("encoder_utilization_percent",), (_share("nvmlDeviceGetEncoderUtilization"),)),
+    Quantity(("decoder_utilization_percent",), (_share("nvmlDeviceGetDecoderUtilization"),)),
+    Quantity(("jpeg_utilization_percent",), (_share("nvmlDeviceGetJpgUtilization", slow=True),)),
+    Quantity(("ofa_utilization_percent",), (_share("nvmlDeviceGetOfaUtilization", slow=True),)),
     Quantity(
         (*(f"memory_{part}_bytes" for part in MEMORY), "memory_method"),
-        (Ask(picks.memory_v2), Ask(picks.memory_v1), Ask(picks.no_memory, only_without=True)),
+        (MEMORY_V2, Ask(picks.memory_v1), Ask(picks.no_memory, only_without=True)),
     ),
     Quantity(("bar1_total_bytes", "bar1_used_bytes"), (Ask(picks.bar1, slow=True),)),
-    Quantity(("power_mw",), (_one("nvmlDeviceGetPowerUsage"),)),
+    Quantity(("power_mw",), (Call("nvmlDeviceGetPowerUsage"),)),
     Quantity(("power_limit_mw",), (_one("nvmlDeviceGetEnforcedPowerLimit", slow=True),)),
     Quantity(("energy_mj",), (Fields((83,)), _one("nvmlDeviceGetTotalEnergyConsumption"))),
     Quantity(
         ("temperature_c",),
-        (_one("nvmlDeviceGetTemperatureV", 0), _one("nvmlDeviceGetTemperature", 0)),
+        (TEMPERATURE_V, _one("nvmlDeviceGetTemperature", 0)),
     ),
     Quantity(("temperature_memory_c",), (Fields((82,)),)),
     Quantity(
         ("temperature_slowdown_c",), (_one("nvmlDeviceGetTemperatureThreshold", 1, slow=True),)
     ),
-    Quantity(("temperature_margin_c",), (_one("nvmlDeviceGetMarginTemperature"),)),
+    Quantity(("temperature_margin_c",), (MARGIN,)),
     Quantity(("fan_percent",), (_one("nvmlDeviceGetFanSpeed", slow=True),)),
-    Quantity(("graphics_clock_mhz",), (_one("nvmlDeviceGetClockInfo", 0, slow=True),)),
-    Quantity(("sm_clock_mhz",), (_one("nvmlDeviceGetClockInfo", 1),)),
-    Quantity(("memory_clock_mhz",), (_one("nvmlDeviceGetClockInfo", 2),)),
-    Quantity(("video_clock_mhz",), (_one("nvmlDeviceGetClockInfo", 3, slow=True),)),
-    Quantity(("performance_state",), (Ask(picks.state),)),
+    Quantity(("graphics_clock_mhz",), (Call("nvmlDeviceGetClockInfo", (0,), slow=True),)),
+    Quantity(("sm_clock_mhz",), (Call("nvmlDeviceGetClockInfo", (1,)),)),
+    Quantity(("memory_clock_mhz",), (Call("nvmlDeviceGetClockInfo", (2,)),)),
+    Quantity(("video_clock_mhz",), (Call("nvmlDeviceGetClockInfo", (3,), slow=True),)),
+    Quantity(("performance_state",), (Call("nvmlDeviceGetPerformanceState", pick=picks.state),)),
     Quantity(
         ("throttle_reasons",),
         (
-            Ask(lambda lib, h: picks.reasons(lib.nvmlDeviceGetCurrentClocksEventReasons(h))),
-            Ask(lambda lib, h: picks.reasons(lib.nvmlDeviceGetCurrentClocksThrottleReasons(h))),
+            Call("nvmlDeviceGetCurrentClocksEventReasons", outs=("Q",), pick=picks.reasons),
+            Call("nvmlDeviceGetCurrentClocksThrottleReasons", outs=("Q",), pick=picks.reasons),
         ),
     ),
     Quantity(
