@@ -2,6 +2,8 @@
 
 # ruff: noqa: N802 - functions are named as the library names them
 
+import ctypes
+import struct
 import threading
 import types
 
@@ -30,6 +32,51 @@ class NvmlFakeError(Exception):
         self.value = value
 
 
+class FakeC:
+    """The C side of a fake: the same answers, written to where the caller points."""
+
+    def __init__(self, fake) -> None:
+        self._fake = fake
+
+    def __getattr__(self, symbol):
+        if symbol in {"nvmlDeviceGetTemperatureV", "nvmlDeviceGetMarginTemperature"}:
+            raise AttributeError(symbol)
+        return lambda handle, *args: self._call(symbol, handle, args)
+
+    def _call(self, symbol, handle, args):
+        ints = [one for one in args if isinstance(one, int)]
+        memory = [one for one in args if not isinstance(one, int)]
+        name = symbol.removesuffix("_v2")
+        try:
+            if symbol == "nvmlDeviceGetFieldValues":
+                ids = self._fake.asked
+                answer = self._fake._call(name, handle, ids)
+                ctypes.memmove(memory[0], answer, ctypes.sizeof(answer))
+                return 0
+            if name != symbol:
+                ints.append(2)
+            answer = self._fake._call(name, handle, *ints)
+        except NvmlFakeError as error:
+            return error.value
+        except NotImplementedError:
+            return 999
+        words = answer if isinstance(answer, tuple | list) else [answer]
+        if isinstance(answer, types.SimpleNamespace):
+            words = list(vars(answer).values())
+        if symbol == "nvmlDeviceGetMemoryInfo_v2":
+            struct.pack_into(
+                "=4x4xQQQQ",
+                memory[0],
+                0,
+                *(answer.total, answer.reserved, answer.free, answer.used),
+            )
+        elif len(memory) == 1 and len(memory[0]) == 8 * len(words):
+            struct.pack_into(f"={len(words)}Q", memory[0], 0, *words)
+        elif len(memory) == 1:
+            struct.pack_into(f"={len(words)}I", memory[0], 0, *words)
+        return 0
+
+
 class FakeNvml:
     """Two GPUs; `fail[(function, gpu)]` is the code that call raises, `fail[function]` for all."""
 
@@ -40,6 +87,8 @@ class FakeNvml:
         self.uuids = list(uuids)
         self.fail = {}
         self.calls = []
+        self.asked = ()
+        self.nvmlLib = FakeC(self)
         self.text = text
         self.xids = []
         self.idle = threading.Event()
@@ -104,6 +153,7 @@ class FakeNvml:
         return 0x44
 
     def _nvmlDeviceGetFieldValues(self, handle, ids):
+        self.asked = ids
         values = (pynvml.c_nvmlFieldValue_t * len(ids))()
         for entry, field in zip(values, ids, strict=True):
             entry.nvmlReturn = 0 if field == 230 else 3
