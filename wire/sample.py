@@ -22,6 +22,9 @@ Percent = Annotated[float, Meta(ge=0, le=100)]
 Count = Annotated[int, Meta(ge=0)]
 Text = Annotated[str, Meta(max_length=1024)]
 
+Vendor = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9-]{0,31}$")]
+"""`nvidia`, `amd`, `intel`, …; `simulated` and `recorded` for GPUs that are not there."""
+
 GpuState = Literal["ok", "lost", "suspended", "unreachable", "unresponsive"]
 RecoveryAction = Literal["none", "gpu-reset", "node-reboot", "drain-p2p", "drain-and-reset"]
 MemoryMethod = Literal["reserved-apart", "reserved-in-used", "unified"]
@@ -248,7 +251,7 @@ class GpuInventory(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """
 
     uuid: GpuUuid
-    vendor: Literal["nvidia", "amd", "intel", "simulated", "recorded"]
+    vendor: Vendor
     name: Text | None = None
     serial: Text | None = None
     pci_bus_id: Text | None = None

@@ -37,9 +37,14 @@ def start(tmp_path: Path, *args: str) -> subprocess.Popen:
     )
 
 
-def test_the_story_comes_true(tmp_path: Path, servers_or_skip) -> None:
-    """`windvane demo --once` tells the story with times, exits 0, and leaves nothing behind."""
-    demo = start(tmp_path, "--once")
+@pytest.mark.parametrize("options", [(), ("--nvml",)], ids=["simulated", "nvml"])
+def test_the_story_comes_true(
+    tmp_path: Path, servers_or_skip, nvml_library, options: tuple[str, ...]
+) -> None:
+    """`windvane demo --once` tells the story with times, exits 0, and leaves nothing behind; so
+    it does when two of its nodes are read through NVIDIA's binding.
+    """
+    demo = start(tmp_path, "--once", *options)
     output, _ = demo.communicate(timeout=280)
     print(output)
 
