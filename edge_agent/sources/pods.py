@@ -22,7 +22,6 @@ the pod's name, not by its UID, which is what records hold; and it speaks gRPC.
 import os
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Final
 
 from msgspec.structs import replace
@@ -41,7 +40,7 @@ class Pods:
     """The owners of processes, `reading.Owners`; one for each source, with memory."""
 
     def __init__(self, host: config.Host = _HOST, *, homes_max: int = HOMES_MAX) -> None:
-        self._proc = Path(host.proc)
+        self._proc = host.proc
         self._homes_max = homes_max
         self._homes: dict[tuple[int, int], cgroup.Home] = {}
         self._is_host = False
@@ -54,27 +53,19 @@ class Pods:
 
     def _sees_host(self) -> bool:
         """Whether these are the host's processes."""
-        if not self._is_host:
-            with suppress(OSError):
-                second = procstat.parse(_read(self._proc / "2/stat"))
-                self._is_host = second is not None and second.is_kernel_thread
+        return self._is_host or self._prove()
+
+    def _prove(self) -> bool:
+        self._is_host = False
+        with suppress(OSError):
+            second = procstat.parse(_read(f"{self._proc}/2/stat"))
+            self._is_host = second is not None and second.is_kernel_thread
         return self._is_host
 
     def _owned(self, process: reading.RawProcess) -> reading.RawProcess:
-        if checks.pid(process.pid) is None:
+        if checks.pid(process.pid) is None or process.owner != "unknown" or process.pod_uid:
             return process
-        stat, home = None, _UNKNOWN
-        try:
-            folder = os.open(self._proc / str(process.pid), os.O_RDONLY | os.O_DIRECTORY)
-        except (FileNotFoundError, ProcessLookupError):
-            home = _GONE
-        except OSError:
-            pass
-        else:
-            try:
-                stat, home = self._look(folder)
-            finally:
-                os.close(folder)
+        stat, home = self._known(process.pid) or self._met(process.pid)
         return replace(
             process,
             owner=home.owner,
@@ -82,6 +73,28 @@ class Pods:
             container_id=home.container_id,
             name=process.name or (stat and stat.name) or None,
         )
+
+    def _known(self, pid: int) -> tuple[procstat.Stat, cgroup.Home] | None:
+        """A process that was met before: one read shows that it is still the same."""
+        with suppress(OSError):
+            stat = procstat.parse(_read(f"{self._proc}/{pid}/stat"))
+            home = None if stat is None else self._homes.get((pid, stat.start_ticks))
+            if stat is not None and home is not None:
+                return stat, home
+        return None
+
+    def _met(self, pid: int) -> tuple[procstat.Stat | None, cgroup.Home]:
+        """A process that is new, through its folder, which never leads to another."""
+        try:
+            folder = os.open(f"{self._proc}/{pid}", os.O_RDONLY | os.O_DIRECTORY)
+        except (FileNotFoundError, ProcessLookupError):
+            return None, _GONE if self._prove() else _UNKNOWN
+        except OSError:
+            return None, _UNKNOWN
+        try:
+            return self._look(folder)
+        finally:
+            os.close(folder)
 
     def _look(self, folder: int) -> tuple[procstat.Stat | None, cgroup.Home]:
         """What the files in a process's folder tell."""
@@ -91,7 +104,7 @@ class Pods:
             if stat is None:
                 return None, _UNKNOWN
             key = (stat.pid, stat.start_ticks)
-            home = self._homes.pop(key, None)
+            home = self._homes.pop(key, None)  # put back below, as the newest
             if home is None:
                 home = _GONE if stat.has_ended else self._home(folder)
         except (FileNotFoundError, ProcessLookupError):
@@ -108,11 +121,11 @@ class Pods:
         said = _read("cgroup", folder)
         of_process_1 = ""
         with suppress(OSError):
-            of_process_1 = _read(self._proc / "1/cgroup")
+            of_process_1 = _read(f"{self._proc}/1/cgroup")
         return cgroup.parse(said, of_process_1)
 
 
-def _read(file: str | Path, folder: int | None = None) -> str:
+def _read(file: str, folder: int | None = None) -> str:
     """The whole of a small file."""
     descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK, dir_fd=folder)
     try:

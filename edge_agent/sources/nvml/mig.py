@@ -6,6 +6,8 @@ Slots have holes. An instance's profile is the end of its name, as NVIDIA writes
 
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from edge_agent.core import reading
 from edge_agent.sources.nvml import codes, processes
 
@@ -57,12 +59,8 @@ class Mig:
         memory = codes.tried(self._lib, "nvmlDeviceGetMemoryInfo", handle)
         if memory is None:
             return one
-        return reading.RawMig(
-            uuid=one.uuid,
-            profile=one.profile,
-            gpu_instance_id=one.gpu_instance_id,
-            compute_instance_id=one.compute_instance_id,
-            multiprocessor_count=one.multiprocessor_count,
+        return replace(
+            one,
             memory_total_bytes=memory.total,
             memory_used_bytes=memory.used,
             memory_free_bytes=memory.free,
