@@ -7,6 +7,7 @@
 | `table`, `picks` | THE TABLE: which call or field gives which reading, and how |
 | `gpu` | one GPU with everything that is read of it in a tick |
 | `device` | its quantities: by which way it gives each, and what it gave |
+| `ways` | calls and fields made ready for one device |
 | `samples` | what the driver sampled between two ticks |
 | `processes`, `mig`, `gpm` | process lists, MIG instances, counters of Hopper and later |
 | `inventory` | what does not change while the driver is loaded |

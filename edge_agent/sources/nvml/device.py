@@ -4,58 +4,13 @@ Each way is tried once and then classed: a value, unsupported (the next way from
 and at the end nothing, listed once), or failed this time (the next way for this time).
 """
 
-import ctypes
-import functools
-import struct
-from collections.abc import Callable, Sequence
-from typing import Any, Final
-
-from msgspec import Struct
+from collections.abc import Sequence
+from typing import Any
 
 from edge_agent.core import reading
-from edge_agent.sources.nvml import codes, table
-
-FIELD: Final = struct.Struct("=24xIIQ")
-"""Of one nvmlFieldValue_t (id, scope, time, latency before it): type, return code, raw value."""
-DOUBLE, UINT, ULONG, ULONG_LONG, LONG_LONG, INT, USHORT = range(7)
-PLAIN: Final = frozenset({ULONG, ULONG_LONG})
-INVALID_ARGUMENT: Final = 2
+from edge_agent.sources.nvml import codes, table, ways
 
 Given = tuple[Any, ...] | reading.Unsupported | reading.Failed
-
-
-class Plan(Struct):
-    """What one kind of tick asks: fields, all in one call, then the calls; each with the
-    number and the names of its quantity. `answer` is the array of the fields' last answer.
-    """
-
-    fields: list[tuple[int, tuple[str, ...], table.Fields]]
-    ids: list[table.FieldId]
-    calls: list[tuple[int, tuple[str, ...], "Ready"]]
-    asks: list[tuple[int, tuple[str, ...], table.Ask]]
-    answer: Any = None
-
-
-class Ready:
-    """A C function with its arguments, and the memory that it writes to."""
-
-    def __init__(self, lib: codes.Library, handle: Any, call: table.Call) -> None:
-        self._layouts = [struct.Struct(f"={out}") for out in call.outs]
-        self._memory = [ctypes.create_string_buffer(one.size) for one in self._layouts]
-        if call.head:
-            struct.pack_into("=I", self._memory[0], 0, call.head)
-        self._pick = call.pick
-        function = getattr(lib.nvmlLib, call.symbol, None)
-        self.call: Callable[[], int] = lambda: codes.FUNCTION_NOT_FOUND
-        if function is not None:
-            self.call = functools.partial(function, handle, *call.args, *self._memory)
-
-    def given(self) -> tuple[Any, ...]:
-        """The readings of what was written."""
-        if len(self._layouts) == 1:
-            return self._pick(*self._layouts[0].unpack(self._memory[0]))
-        pairs = zip(self._layouts, self._memory, strict=True)
-        return self._pick(*[value for layout, memory in pairs for value in layout.unpack(memory)])
 
 
 class Device:
@@ -73,7 +28,7 @@ class Device:
         self._mig_enabled: object = None
         self._lib = lib
         self._ways = [0] * len(table.QUANTITIES)
-        self._plans: dict[bool, Plan] = {}
+        self._plans: dict[bool, ways.Plan] = {}
         self._kept: dict[str, Any] = {}
         self._counters: dict[table.FieldId, tuple[float, int]] = {}
         self._now_s = 0.0
@@ -105,8 +60,8 @@ class Device:
             self.refusal = ""
         return readings
 
-    def _planned(self, *, slow: bool) -> Plan:
-        plan = Plan([], [], [], [])
+    def _planned(self, *, slow: bool) -> ways.Plan:
+        plan = ways.Plan([], [], [], [])
         for number, quantity in enumerate(table.QUANTITIES):
             if self._ways[number] == len(quantity.ways):
                 continue
@@ -117,7 +72,7 @@ class Device:
                 plan.fields.append((number, quantity.names, way))
                 plan.ids += way.ids
             elif isinstance(way, table.Call):
-                ready = Ready(self._lib, self.handle, way)
+                ready = ways.Ready(self._lib, self.handle, way)
                 plan.calls.append((number, quantity.names, ready))
             else:
                 plan.asks.append((number, quantity.names, way))
@@ -129,6 +84,10 @@ class Device:
     ) -> None:
         """Readings that were given; None for one that is not there this time."""
         self._gave = True
+        if len(names) == 1:  # most have one
+            if given[0] is not None:
+                readings[names[0]] = given[0]
+            return
         pairs = zip(names, given, strict=True)
         readings.update([pair for pair in pairs if pair[1] is not None])
 
@@ -163,14 +122,14 @@ class Device:
             if isinstance(way, table.Ask):
                 return way.call(self._lib, self.handle)
             if isinstance(way, table.Call):
-                ready = Ready(self._lib, self.handle, way)
+                ready = ways.Ready(self._lib, self.handle, way)
                 code = ready.call()
                 return ready.given() if code == 0 else self._outcome(code)
-            return self._picked(way, self._entries(Plan([], list(way.ids), [], [])))
+            return self._picked(way, self._entries(ways.Plan([], list(way.ids), [], [])))
         except Exception as error:  # noqa: BLE001 - as above
             return codes.of(self._lib, error)
 
-    def _read_fields(self, plan: Plan, readings: dict[str, Any]) -> None:
+    def _read_fields(self, plan: ways.Plan, readings: dict[str, Any]) -> None:
         """The fields of a plan."""
         try:
             entries = self._entries(plan)
@@ -189,7 +148,7 @@ class Device:
             else:
                 self._settle(number, given, readings)
 
-    def _entries(self, plan: Plan) -> list[tuple[int, int, int]]:
+    def _entries(self, plan: ways.Plan) -> list[tuple[int, int, int]]:
         """Type, return code and raw value of each field of a plan.
 
         The binding writes ids into a new array with each call; here the first answer's
@@ -202,20 +161,20 @@ class Device:
             code = again(self.handle, len(plan.ids), plan.answer)
             if code != 0:
                 raise self._lib.NVMLError(code)
-        return list(FIELD.iter_unpack(bytes(plan.answer)))
+        return list(ways.FIELD.iter_unpack(bytes(plan.answer)))
 
     def _picked(self, way: table.Fields, entries: Sequence[tuple[int, int, int]]) -> Given:
         """Readings of the fields of one way; unsupported when none of them is there."""
         values: list[Any] = []
         is_there = False
-        for (kind, code, raw), field in zip(entries, way.ids, strict=True):
+        for (kind, code, raw), field in zip(entries, way.ids):  # noqa: B905 - as many as asked
             value: Any = None
             if code == 0:
                 is_there = True
-                value = raw if kind in PLAIN else _decoded(kind, raw)
+                value = raw if kind in ways.PLAIN else ways.decoded(kind, raw)
                 if way.rate:
                     value = self._rate(field, value)
-            elif code != INVALID_ARGUMENT:  # else an id that this driver does not know
+            elif code != ways.INVALID_ARGUMENT:  # else an id that this driver does not know
                 outcome = self._outcome(code)
                 if isinstance(outcome, reading.Failed):
                     return outcome
@@ -248,14 +207,3 @@ class Device:
                 for name in quantity.names:
                     if name in readings:
                         self._kept[name] = readings[name]
-
-
-def _decoded(kind: int, raw: int) -> float:
-    """The union of a field value, by its type."""
-    if kind == DOUBLE:
-        found: float = struct.unpack("=d", raw.to_bytes(8, "little"))[0]
-        return found
-    bits = {UINT: 32, INT: 32, USHORT: 16}.get(kind, 64)
-    value = raw & ((1 << bits) - 1)
-    is_negative = kind in {INT, LONG_LONG} and value >> (bits - 1)
-    return value - (1 << bits) if is_negative else value

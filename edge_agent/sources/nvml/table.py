@@ -23,6 +23,11 @@ FieldId = int | tuple[int, int]
 Pick = Callable[..., tuple[Any, ...]]
 
 
+def as_it_is(*values: Any) -> tuple[Any, ...]:
+    """The values are the readings."""
+    return values
+
+
 class Call(Struct, frozen=True):
     """A C function: handle, `args`, and pointers to `outs`, each the layout of what is written
     there (see `struct`). `head` is the version word that a structure begins with. `pick` makes
@@ -33,7 +38,7 @@ class Call(Struct, frozen=True):
     args: tuple[int, ...] = ()
     outs: tuple[str, ...] = ("I",)
     head: int = 0
-    pick: Pick = lambda *values: values
+    pick: Pick = as_it_is
     slow: bool = False
 
 
@@ -55,7 +60,7 @@ class Fields(Struct, frozen=True):
     """
 
     ids: tuple[FieldId, ...]
-    pick: Pick = lambda *values: values
+    pick: Pick = as_it_is
     slow: bool = False
     rate: bool = False
 
