@@ -157,9 +157,10 @@ def _see_gpu(
         state = GpuHealth(
             "unknown", ("gpu-unreachable",), now_ms, 0, state.relapses, state.recovered_ms
         )
-    hot = None
-    if gpu.temperature_c is not None and gpu.temperature_slowdown_c is not None:
-        hot = gpu.temperature_c >= gpu.temperature_slowdown_c - rules.signals.hot_margin_c
+    margin_c, slowdown_c = gpu.temperature_margin_c, gpu.temperature_slowdown_c
+    if margin_c is None and gpu.temperature_c is not None and slowdown_c is not None:
+        margin_c = slowdown_c - gpu.temperature_c
+    hot = None if margin_c is None else margin_c <= rules.signals.hot_margin_c
     return GpuView(
         state,
         _recent(known.recent, one.ts_unix_ms, percent, window_ms),

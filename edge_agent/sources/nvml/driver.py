@@ -5,6 +5,7 @@ handle or UUID cannot be had is passed over. UUIDs are the names, indices only t
 them.
 """
 
+import importlib.metadata
 from pathlib import Path
 from typing import Any
 
@@ -94,9 +95,16 @@ def _versions(lib: codes.Library) -> dict[str, str]:
         "driver": codes.text(codes.tried(lib, "nvmlSystemGetDriverVersion")),
         "cuda": f"{cuda // 1000}.{cuda % 1000 // 10}" if isinstance(cuda, int) else None,
         "nvml": codes.text(codes.tried(lib, "nvmlSystemGetNVMLVersion")),
-        "nvidia-ml-py": codes.text(getattr(lib, "__version__", None)),
+        "nvidia-ml-py": _binding(),
     }
     return {name: version for name, version in found.items() if version is not None}
+
+
+def _binding() -> str | None:
+    try:
+        return importlib.metadata.version("nvidia-ml-py")
+    except importlib.metadata.PackageNotFoundError:
+        return None
 
 
 def _kernel_module(sys_root: str) -> str:

@@ -75,8 +75,10 @@ class Nvml:
             raise found
         if not self._gpus:
             return self._driver.availability("no device", "the driver answers and has no GPU")
+        nameless = self._driver.count - len(self._gpus)
+        detail = f"{len(self._gpus)} GPUs" + (f", {nameless} without a name" if nameless else "")
         return replace(
-            self._driver.availability("yes", f"{len(self._gpus)} GPUs"),
+            self._driver.availability("yes", detail),
             gpus=tuple(gpu.inventory for gpu in self._gpus.values()),
         )
 
@@ -118,17 +120,19 @@ class Nvml:
         self._watch.close()
 
     def _open(self) -> None:
-        """On the worker's thread: init, find, listen. GPUs that do not answer stay, as lost."""
+        """On the worker's thread: init, find, listen. Who is not found any more is missed by
+        those who compare.
+        """
         self._shut()
         changed = self._driver.open()
         if changed is not None:
             self._pending.append(changed)
         self._looked_s = self._counted_s = self._clock()
         handles = self._driver.devices()
-        for gpu in self._gpus.values():
-            gpu.is_lost = True
-        for uuid, handle in handles.items():
-            self._gpus[uuid] = Gpu(self._lib, handle, inventory.look(self._lib, handle, uuid))
+        self._gpus = {
+            uuid: Gpu(self._lib, handle, inventory.look(self._lib, handle, uuid))
+            for uuid, handle in handles.items()
+        }
         bus_ids = [(uuid, gpu.inventory.pci_bus_id) for uuid, gpu in self._gpus.items()]
         self._sleep = sleep.Sleep(self._sys_root, bus_ids)
         self._events.listen(handles)
@@ -143,7 +147,9 @@ class Nvml:
         """Open anew when a GPU is lost, or when there are more or fewer than there were."""
         now_s = self._clock()
         is_due = now_s - self._looked_s >= LOOK_AGAIN_S
-        is_lost = any(gpu.is_lost for gpu in self._gpus.values())
+        is_lost = self._driver.count != len(self._gpus) or any(
+            gpu.is_lost for gpu in self._gpus.values()
+        )
         if now_s - self._counted_s >= self._settings.slow_interval_ms / 1000 and not is_lost:
             self._counted_s = now_s
             counted = self._watch.run({LIBRARY: self._lib.nvmlDeviceGetCount})[LIBRARY]

@@ -116,6 +116,8 @@ def test_unified_memory_is_unknown_and_mixed_memory_is_the_largest():
     [
         ({}, "ok", "ok"),
         ({"temperature_c": 86.0}, "hot", "ok"),
+        ({"temperature_margin_c": 4.0, "temperature_slowdown_c": None}, "hot", "ok"),
+        ({"temperature_margin_c": 40.0, "temperature_slowdown_c": None}, "ok", "ok"),
         ({"throttle_reasons": ("sw-thermal-slowdown",)}, "throttled", "ok"),
         ({"throttle_reasons": ("sw-power-cap",)}, "ok", "capped"),
         ({"throttle_reasons": None}, "ok", "unknown"),
