@@ -202,7 +202,8 @@ class Sampler:
             if isinstance(one, Sample | Event):
                 self._latest(one)
             if isinstance(one, Event):
-                self._say.happened(one.event, one.gpu_uuid, one.detail)
+                code = "" if one.xid is None else f"{one.xid}: "
+                self._say.happened(one.event, one.gpu_uuid, f"{code}{one.detail}")
         await self._keep(records)
         told_anew = [one.told_anew() for one in self._readers]
         if self._status_is_new or any(told_anew):

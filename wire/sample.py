@@ -208,7 +208,7 @@ class Sample(Struct, frozen=True, kw_only=True, tag_field="kind", tag="sample"):
     invalid_count: Count = 0
 
 
-class Event(Struct, frozen=True, kw_only=True, tag_field="kind", tag="event"):
+class Event(Struct, frozen=True, kw_only=True, tag_field="kind", tag="event", omit_defaults=True):
     """Something that happened.
 
     `count` is how many equal ones this record stands for, from `ts_unix_ms` to

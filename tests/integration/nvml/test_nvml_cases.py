@@ -2,6 +2,8 @@
 
 import gc
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from edge_agent import errors
 from edge_agent.core import cadence, normalize, record
 from edge_agent.sources.nvml import source as nvml
+from support import agents
 from support.nvml import standin as machine
 
 pytestmark = pytest.mark.integration
@@ -214,3 +217,38 @@ def test_processes_keep_what_is_known(standin, opened):
     (process,) = gpu.processes
     assert (process.pid, process.owner, process.pod_uid) == (12, "unknown", None)
     assert process.memory_used_bytes == 2**30
+
+
+LOOK = (
+    "from edge_agent.sources.nvml import source\n"
+    "found = source.Nvml().available()\n"
+    "print(found.state, '|', found.detail)"
+)
+
+
+@pytest.mark.parametrize("kind", ["another architecture", "not a library", "an empty library"])
+def test_a_library_that_is_none(tmp_path, kind):
+    """Bad input: a library of another machine, a file that is none, one without its functions
+    (a driver that is half removed): told in words, no GPU, no crash.
+    """
+    library = tmp_path / "libnvidia-ml.so.1"
+    if kind == "an empty library":
+        source = tmp_path / "empty.c"
+        source.write_text("int nothing;")
+        subprocess.run(["gcc", "-shared", "-o", library, source], check=True)
+    else:
+        elf = bytearray(Path(sys.executable).resolve().read_bytes()[:4096])
+        elf[18:20] = (0xB7, 0x00)  # the machine: AArch64
+        library.write_bytes(elf if kind == "another architecture" else b"no library\n")
+    done = subprocess.run(
+        [sys.executable, "-c", LOOK],
+        env={**os.environ, "LD_LIBRARY_PATH": str(tmp_path), "PYTHONPATH": str(agents.ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    state, _, detail = done.stdout.partition(" | ")
+    assert state in {"no library", "failed"}
+    assert detail.strip()
