@@ -8,6 +8,7 @@
 | `gpu` | one GPU with everything that is read of it in a tick |
 | `device` | its quantities: by which way it gives each, and what it gave |
 | `ways` | calls and fields made ready for one device |
+| `rows` | memory for lists that NVML writes |
 | `samples` | what the driver sampled between two ticks |
 | `processes`, `mig`, `gpm` | process lists, MIG instances, counters of Hopper and later |
 | `inventory` | what does not change while the driver is loaded |

@@ -50,7 +50,7 @@ class Gpm:
             return
         try:
             before, now = self._samples
-            self._lib.nvmlGpmSampleGet(self._handle, now)
+            self._check(self._lib.nvmlLib.nvmlGpmSampleGet(self._handle, now))
             was_sampled = self._at_s is not None
             self._samples, self._at_s = [now, before], now_s
             if was_sampled:
@@ -79,10 +79,14 @@ class Gpm:
         for place, metric in enumerate(METRICS):
             self._request.metrics[place].metricId = metric
 
+    def _check(self, code: int) -> None:
+        if code != 0:
+            raise self._lib.NVMLError(code)
+
     def _compare(self, before: Any, now: Any, readings: dict[str, Any]) -> None:
         request = self._request
         request.sample1, request.sample2 = before, now
-        self._lib.nvmlGpmMetricsGet(request)
+        self._check(self._lib.nvmlLib.nvmlGpmMetricsGet(ctypes.byref(request)))
         raw = ctypes.string_at(ctypes.addressof(request.metrics), METRIC.size * len(METRICS))
         for (code, value), name in zip(METRIC.iter_unpack(raw), METRICS.values(), strict=True):
             if code == 0:

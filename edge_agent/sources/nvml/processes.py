@@ -7,13 +7,14 @@ among them (pids of zero, thousands of percent): what cannot be true is left out
 """
 
 import ctypes
-from collections.abc import Callable, Iterable, Mapping
+import struct
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from msgspec.structs import replace
 
 from edge_agent.core import checks, reading
-from edge_agent.sources.nvml import codes
+from edge_agent.sources.nvml import codes, rows
 from wire.sample import ProcessKind
 
 LISTS: Final[Mapping[str, ProcessKind]] = {
@@ -22,13 +23,20 @@ LISTS: Final[Mapping[str, ProcessKind]] = {
     "nvmlDeviceGetMPSComputeRunningProcesses": "compute",
 }
 NO_INSTANCE: Final = 0xFFFFFFFF
-SHARES: Final = {
-    "sm_utilization_percent": "smUtil",
-    "memory_utilization_percent": "memUtil",
-    "encoder_utilization_percent": "encUtil",
-    "decoder_utilization_percent": "decUtil",
-}
+NOT_KNOWN: Final = 2**64 - 1
+SHARE_MAX: Final = 100
+SHARES: Final = (
+    "sm_utilization_percent",
+    "memory_utilization_percent",
+    "encoder_utilization_percent",
+    "decoder_utilization_percent",
+)
+PROCESS: Final = struct.Struct("=I4xQII")
+"""One nvmlProcessInfo_t (v3): pid, memory in bytes, GPU instance, compute instance."""
+SHARE: Final = struct.Struct("=I4xQIIII")
+"""One nvmlProcessUtilizationSample_t: pid, time stamp in us, and `SHARES`."""
 
+Row = tuple[Any, ...]
 Key = tuple[int, int, int]
 Instances = Mapping[tuple[int, int], str]
 """MIG UUIDs by GPU instance and compute instance."""
@@ -43,21 +51,21 @@ class Processes:
         self._lists: dict[str, ProcessKind] = dict(LISTS)
         self._has_shares = True
         self._seen_us = 0
-        self._count = ctypes.c_uint()
+        self._lists_memory = rows.Rows(lib, PROCESS)
+        self._shares_memory = rows.Rows(lib, SHARE)
 
     def read(self, instances: Instances) -> tuple[tuple[reading.RawProcess, ...], int]:
         """The processes, and how many records were junk."""
         found: dict[Key, reading.RawProcess] = {}
         for function, kind in tuple(self._lists.items()):
-            for one in self._rows(function):
-                where = (one.gpuInstanceId, one.computeInstanceId)
-                key = (one.pid, *where)
+            for pid, memory_bytes, *where in self._rows(function):
+                key = (pid, *where)
                 before = found.get(key)
                 found[key] = reading.RawProcess(
-                    pid=one.pid,
+                    pid=pid,
                     kind=kind if before is None or before.kind == kind else "mixed",
-                    mig_uuid=None if where[0] == NO_INSTANCE else instances.get(where),
-                    memory_used_bytes=one.usedGpuMemory,
+                    mig_uuid=None if where[0] == NO_INSTANCE else instances.get(tuple(where)),
+                    memory_used_bytes=None if memory_bytes == NOT_KNOWN else memory_bytes,
                 )
         if not found or not self._has_shares:
             return tuple(found.values()), 0
@@ -70,43 +78,53 @@ class Processes:
         self._lists = dict(LISTS)
         self._has_shares = True
 
-    def _rows(self, function: str) -> Iterable[Any]:
-        """The rows of one list. Most lists are empty: that is asked first, and costs little."""
-        probe = getattr(self._lib.nvmlLib, f"{function}_v3", None)
-        self._count.value = 0
-        if probe is not None and probe(self._handle, ctypes.byref(self._count), None) == 0:
-            return ()
+    def _rows(self, function: str) -> Iterable[Row]:
+        """The rows of one list: pid, memory, GPU instance, compute instance."""
         try:
-            rows: Iterable[Any] = getattr(self._lib, function)(self._handle)
+            return self._lists_memory.ask(
+                lambda memory, count: getattr(self._lib.nvmlLib, f"{function}_v3")(
+                    self._handle, count, memory
+                )
+            )
+        except AttributeError:  # an older driver: the binding knows the older forms
+            return self._rows_by_binding(function)
         except Exception as error:  # noqa: BLE001 - garbage from a call can raise anything
-            if isinstance(codes.of(self._lib, error), reading.Unsupported):
-                del self._lists[function]
+            self._refused(function, error)
             return ()
-        return rows
+
+    def _rows_by_binding(self, function: str) -> Iterable[Row]:
+        try:
+            found = getattr(self._lib, function)(self._handle)
+        except Exception as error:  # noqa: BLE001 - as above
+            self._refused(function, error)
+            return ()
+        return [
+            (row.pid, row.usedGpuMemory, row.gpuInstanceId, row.computeInstanceId) for row in found
+        ]
+
+    def _refused(self, function: str, error: Exception) -> None:
+        if isinstance(codes.of(self._lib, error), reading.Unsupported):
+            del self._lists[function]
 
     def _shares(self) -> tuple[dict[int, dict[str, Any]], int]:
         """By pid the newest share of each kind; how many records were junk."""
+        since = ctypes.c_ulonglong(self._seen_us)
         try:
-            rows = self._lib.nvmlDeviceGetProcessUtilization(self._handle, self._seen_us)
+            found = self._shares_memory.ask(
+                lambda memory, count: self._lib.nvmlLib.nvmlDeviceGetProcessUtilization(
+                    self._handle, memory, count, since
+                )
+            )
         except Exception as error:  # noqa: BLE001 - as above
             if isinstance(codes.of(self._lib, error), reading.Unsupported):
                 self._has_shares = False
             return {}, 0
         newest: dict[int, tuple[int, dict[str, Any]]] = {}
         junk_count = 0
-        for row in rows:
-            shares = {name: getattr(row, field) for name, field in SHARES.items()}
-            if checks.pid(row.pid) is None or not _are_shares(shares.values()):
+        for pid, at_us, *shares in found:
+            if checks.pid(pid) is None or max(shares) > SHARE_MAX:
                 junk_count += 1
-                continue
-            if row.pid not in newest or newest[row.pid][0] <= row.timeStamp:
-                newest[row.pid] = (row.timeStamp, shares)
+            elif pid not in newest or newest[pid][0] <= at_us:
+                newest[pid] = (at_us, dict(zip(SHARES, shares, strict=True)))
         self._seen_us = max((at for at, _ in newest.values()), default=self._seen_us)
         return {pid: shares for pid, (_, shares) in newest.items()}, junk_count
-
-
-_is_share: Final[Callable[[Any], Any]] = checks.PROCESS["sm_utilization_percent"]
-
-
-def _are_shares(values: Iterable[Any]) -> bool:
-    return all(_is_share(value) is not None for value in values)

@@ -39,7 +39,8 @@ class FakeC:
         self._fake = fake
 
     def __getattr__(self, symbol):
-        if symbol in {"nvmlDeviceGetTemperatureV", "nvmlDeviceGetMarginTemperature"}:
+        lacking = {"nvmlDeviceGetTemperatureV", "nvmlDeviceGetMarginTemperature"}
+        if symbol in lacking or symbol.endswith("_v3"):
             raise AttributeError(symbol)
         return lambda handle, *args: self._call(symbol, handle, args)
 
