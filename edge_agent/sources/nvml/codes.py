@@ -15,9 +15,11 @@ Library = Any
 
 NO_PERMISSION: Final = 4
 NOT_FOUND: Final = 6
+INSUFFICIENT_SIZE: Final = 7
 TIMEOUT: Final = 10
 FUNCTION_NOT_FOUND: Final = 13
 GPU_IS_LOST: Final = 15
+RESET_REQUIRED: Final = 16
 MISMATCH: Final = 18
 UNKNOWN: Final = 999
 UNSUPPORTED: Final = frozenset({3, 13, 22, 24, 25, 26, 29})
@@ -61,6 +63,14 @@ def tried(lib: Library, function: str, *args: Any) -> Any:
     try:
         return getattr(lib, function)(*args)
     except (lib.NVMLError, ValueError, TypeError, AttributeError, OverflowError):
+        return None
+
+
+def told(answer: object, name: str) -> Any:
+    """A field of a structure, or None: the binding decodes a text when it is looked at."""
+    try:
+        return getattr(answer, name, None)
+    except UnicodeDecodeError:
         return None
 
 

@@ -12,6 +12,7 @@ from edge_agent.core import reading
 from edge_agent.sources.nvml import codes, processes
 
 MARK: Final = " MIG "
+SLOTS_MAX: Final = 64
 
 
 class Mig:
@@ -32,7 +33,7 @@ class Mig:
         count = codes.tried(self._lib, "nvmlDeviceGetMaxMigDeviceCount", self._handle)
         handles = [
             codes.tried(self._lib, "nvmlDeviceGetMigDeviceHandleByIndex", self._handle, index)
-            for index in range(count or 0 if enabled else 0)
+            for index in range(min(count or 0, SLOTS_MAX) if enabled else 0)
         ]
         looked = [(handle, self._instance(handle)) for handle in handles if handle is not None]
         self._found = tuple((handle, one) for handle, one in looked if one is not None)

@@ -2,7 +2,8 @@
 
 The driver keeps samples of its own several times a second. Asked for those since the last
 one seen, they make a slow tick still tell of a short burst. A buffer of the time before
-the first tick is passed over.
+the first tick is passed over. The stamps are of the wall clock: when nothing newer comes
+for a while, the clock may have been set back, and it is begun anew.
 """
 
 import ctypes
@@ -18,6 +19,8 @@ KINDS: Final = (
     (0, "power_mean_mw", "power_max_mw"),
 )
 SAMPLE_BYTES: Final = 16
+DRY_MAX: Final = 30
+"""After so many ticks without a newer sample the stamps are not trusted any more."""
 COUNT_LEAST: Final = 256
 SAMPLE: Final = {
     kind: struct.Struct(f"=Q{layout}")
@@ -34,6 +37,7 @@ class Samples:
         self._handle = handle
         self._seen_us: dict[int, int | None] = {kind: None for kind, *_ in KINDS}
         self._buffers: dict[int, Any] = {}
+        self._dry = dict.fromkeys(self._seen_us, 0)
         self._gone: set[int] = set()
 
     def read(self, readings: dict[str, Any]) -> None:
@@ -50,6 +54,8 @@ class Samples:
                     self._gone.add(kind)
                 if found is not None:
                     readings.update(dict.fromkeys(names, found))
+                else:
+                    self._is_dry(kind)
                 continue
             low, high = checks.NUMBERS[names[1]]
             values = [value for value in values if low <= value <= high]
@@ -72,13 +78,19 @@ class Samples:
         ask = self._lib.nvmlLib.nvmlDeviceGetSamples
         code = ask(self._handle, kind, since, ctypes.byref(value_type), ctypes.byref(count), buffer)
         if code != 0:
-            del self._buffers[kind]  # it may be too small
+            if code == codes.INSUFFICIENT_SIZE:
+                del self._buffers[kind]
             raise self._lib.NVMLError(code)
         raw = memoryview(buffer)[: SAMPLE_BYTES * count.value]
         new = list(SAMPLE[value_type.value].iter_unpack(raw))
         if new:
-            self._seen_us[kind] = max(new)[0]
+            self._seen_us[kind], self._dry[kind] = max(new)[0], 0
         return [value for _, value in new]
+
+    def _is_dry(self, kind: int) -> None:
+        self._dry[kind] += 1
+        if self._dry[kind] >= DRY_MAX:
+            self._dry[kind], self._seen_us[kind] = 0, None
 
 
 def _outcome(lib: codes.Library, error: Exception) -> reading.Unsupported | reading.Failed | None:

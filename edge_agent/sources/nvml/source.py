@@ -24,8 +24,14 @@ from edge_agent.sources.nvml.gpu import Gpu
 
 LOOK_AGAIN_S: Final = 60.0
 OPEN_LIMIT_S: Final = 10.0
+EVENTS_LIMIT_S: Final = events.WAIT_MS / 1000 + 2.0
+EVENTS_PAUSE_S: Final = 0.1
 LIBRARY: Final = "library"
 DEFAULTS: Final = config.Nvml()
+NEED_NEW_PROCESS: Final[Mapping[str, type[SourceError]]] = {
+    "driver mismatch": DriverMismatchError,
+    "access lost": AccessLostError,
+}
 
 
 class Nvml:
@@ -55,6 +61,7 @@ class Nvml:
         self._sleep = sleep.Sleep(sys_root, ())
         self._driver = driver.Driver(lib, sys_root)
         self._was_read = False
+        self._wants_look = False
         self._looked_s = 0.0
         self._counted_s = 0.0
         self._pending: list[reading.RawEvent] = []
@@ -65,20 +72,24 @@ class Nvml:
         return 4 * self._settings.call_limit_ms
 
     def available(self) -> reading.Availability:
-        """Open NVML and look for devices; says what is missing."""
+        """Open NVML and look for devices; says what is missing.
+
+        Under a call that has not come back the library cannot be let go.
+        """
+        hung = self._watch.hung - {LIBRARY}
+        if hung:
+            return self._driver.availability("access lost", f"no answer from {sorted(hung)}")
         found = self._watch.run({LIBRARY: self._open}, OPEN_LIMIT_S)[LIBRARY]
         if isinstance(found, watch.Hung):
             return self._driver.availability("failed", f"no answer for {OPEN_LIMIT_S:.0f} s")
         if isinstance(found, self._lib.NVMLError):
             return self._driver.missing(found, was_read=self._was_read)
+        if isinstance(found, SourceError):
+            return self._driver.availability("failed", str(found))
         if isinstance(found, Exception):
             raise found
-        if not self._gpus:
-            return self._driver.availability("no device", "the driver answers and has no GPU")
-        nameless = self._driver.count - len(self._gpus)
-        detail = f"{len(self._gpus)} GPUs" + (f", {nameless} without a name" if nameless else "")
         return replace(
-            self._driver.availability("yes", detail),
+            self._driver.found(len(self._gpus)),
             gpus=tuple(gpu.inventory for gpu in self._gpus.values()),
         )
 
@@ -114,21 +125,27 @@ class Nvml:
 
     def close(self) -> None:
         """Let NVML go, without waiting for it."""
-        self._events.close()
-        if self._driver.is_open and not self._watch.hung:
-            self._watch.run({LIBRARY: self._shut}, OPEN_LIMIT_S)
-        self._watch.close()
+        self._events.stop()
+        is_free = self._driver.is_open and not self._watch.hung
+        self._watch.close({LIBRARY: self._shut} if is_free else None)
 
     def _open(self) -> None:
-        """On the worker's thread: init, find, listen. Who is not found any more is missed by
-        those who compare.
+        """On the worker's thread: init, find, listen.
+
+        Who is not found any more is missed by those who compare; where none is found and devices
+        are there that do not answer, all stay, as lost.
         """
         self._shut()
         changed = self._driver.open()
         if changed is not None:
             self._pending.append(changed)
         self._looked_s = self._counted_s = self._clock()
+        self._wants_look = False
         handles = self._driver.devices()
+        if not handles and self._driver.may_grow:
+            for gpu in self._gpus.values():
+                gpu.is_lost = True
+            return
         self._gpus = {
             uuid: Gpu(self._lib, handle, inventory.look(self._lib, handle, uuid))
             for uuid, handle in handles.items()
@@ -138,7 +155,9 @@ class Nvml:
         self._events.listen(handles)
 
     def _shut(self) -> None:
-        self._events.close()
+        self._events.stop()
+        if not self._events.has_ended(EVENTS_LIMIT_S):
+            raise SourceError("NVML: the wait for events does not come back")
         for gpu in self._gpus.values():
             gpu.free()
         self._driver.shut()
@@ -146,20 +165,23 @@ class Nvml:
     def _look_again_if_due(self) -> None:
         """Open anew when a GPU is lost, or when there are more or fewer than there were."""
         now_s = self._clock()
-        is_due = now_s - self._looked_s >= LOOK_AGAIN_S
-        is_lost = self._driver.count != len(self._gpus) or any(
-            gpu.is_lost for gpu in self._gpus.values()
-        )
-        if now_s - self._counted_s >= self._settings.slow_interval_ms / 1000 and not is_lost:
+        if self._driver.may_grow or any(gpu.is_lost for gpu in self._gpus.values()):
+            self._wants_look = self._wants_look or now_s - self._looked_s >= LOOK_AGAIN_S
+        elif now_s - self._counted_s >= self._settings.slow_interval_ms / 1000:
             self._counted_s = now_s
             counted = self._watch.run({LIBRARY: self._lib.nvmlDeviceGetCount})[LIBRARY]
-            is_lost = is_due = isinstance(counted, int) and counted != self._driver.count
-        if is_lost and is_due and not self._watch.hung:
-            found = self.available()
-            if found.state == "driver mismatch":
-                raise DriverMismatchError(found.detail)
-            if found.state != "yes":
-                raise SourceError(f"NVML opened anew says: {found.state}: {found.detail}")
+            is_other = isinstance(counted, int) and counted != self._driver.count
+            self._wants_look = self._wants_look or is_other
+        if not self._wants_look or self._watch.hung:
+            return
+        self._events.stop()
+        if not self._events.has_ended(EVENTS_PAUSE_S):  # in some tick to come
+            return
+        found = self.available()
+        if found.state in NEED_NEW_PROCESS:
+            raise NEED_NEW_PROCESS[found.state](found.detail)
+        if found.state != "yes":
+            raise SourceError(f"NVML opened anew says: {found.state}: {found.detail}")
 
     def _slow_due(self, gpu: Gpu, number: int, now_s: float) -> bool:
         """Whether this tick asks the slow quantities, too; the GPUs take turns."""

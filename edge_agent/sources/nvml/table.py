@@ -205,13 +205,19 @@ QUANTITIES: Final[tuple[Quantity, ...]] = (
         (Fields((94,), slow=True), _one("nvmlDeviceGetPcieReplayCounter", slow=True)),
     ),
     Quantity(("nvlink_active_count", "nvlink_down"), (Ask(picks.links, slow=True),)),
-    Quantity(("nvlink_tx_bytes",), (Fields(((138, ALL_LINKS),), picks.kib), Fields((202,)))),
-    Quantity(("nvlink_rx_bytes",), (Fields(((139, ALL_LINKS),), picks.kib), Fields((204,)))),
+    Quantity(
+        ("nvlink_tx_bytes",),
+        (Fields(((138, ALL_LINKS),), picks.kib), Fields(((202, ALL_LINKS),))),
+    ),
+    Quantity(
+        ("nvlink_rx_bytes",),
+        (Fields(((139, ALL_LINKS),), picks.kib), Fields(((204, ALL_LINKS),))),
+    ),
     Quantity(
         ("nvlink_error_count",),
         (
             Fields((38, 45, 52, 59), picks.total, slow=True),
-            Fields((213, 214), picks.total, slow=True),
+            Fields(((213, ALL_LINKS), (214, ALL_LINKS)), picks.total, slow=True),
         ),
     ),
     Quantity(("fabric_state",), (Ask(picks.fabric, slow=True),)),

@@ -3,18 +3,20 @@
 A driver fault can make a call wait in the kernel for ever. `run` hands the thread a list
 of jobs, each for one device, and waits; when the job in hand passes the limit, the device
 is hung: its thread is left behind, never waited for again, and a new one goes on with the
-jobs that are left. A device that is hung is not touched until the call has come back, so
-there is never more than one thread waiting for it. Threads are daemons: one that hangs
-does not keep the process from ending.
+jobs that are left. Each device that hangs halves the limit of the jobs after it, so that a
+fault of the whole driver is told soon, however many devices there are. A device that is hung
+is not touched until the call has come back, so there is never more than one thread waiting
+for it. Threads are daemons: one that hangs does not keep the process from ending.
 """
 
 import queue
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 Job = Callable[[], Any]
+LIMIT_SHARE_MIN: Final = 1 / 16
 
 
 class Hung:
@@ -54,6 +56,7 @@ class Watch:
     def run(self, jobs: Mapping[str, Job], limit_s: float | None = None) -> dict[str, Any]:
         """The outcome of each job: its value, the exception it raised, or `HUNG`."""
         limit_s = self._limit_s if limit_s is None else limit_s
+        least_s = limit_s * LIMIT_SHARE_MIN
         hung = self.hung
         outcomes: dict[str, Any] = dict.fromkeys(hung & jobs.keys(), HUNG)
         left = {key: job for key, job in jobs.items() if key not in hung}
@@ -63,11 +66,14 @@ class Watch:
             outcomes.update(round_.outcomes)
             if stuck:
                 outcomes[stuck] = HUNG
+                limit_s = max(limit_s / 2, least_s)
             left = {key: job for key, job in left.items() if key not in outcomes}
         return outcomes
 
-    def close(self) -> None:
-        """Let the thread end when it is free; never waits."""
+    def close(self, last: Mapping[str, Job] | None = None) -> None:
+        """Let the thread end when it is free, after some last jobs; never waits."""
+        if last:
+            self._begin(last)
         if self._rounds is not None:
             self._rounds.put(None)
             self._rounds = None

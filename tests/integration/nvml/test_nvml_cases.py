@@ -4,6 +4,7 @@ import gc
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from edge_agent import errors
 from edge_agent.core import cadence, normalize, record
 from edge_agent.sources.nvml import source as nvml
-from support import agents
+from support import agents, nvml_fixtures
 from support.nvml import standin as machine
 
 pytestmark = pytest.mark.integration
@@ -173,6 +174,7 @@ def test_nothing_leaks(standin, opened):
     """BR-27: 50,000 ticks, a GPU lost and found again every 1,000: memory and descriptors level
     off, every init has its shutdown.
     """
+    older = set(threading.enumerate())
     node = standin(machine.Gpu(H100), machine.Gpu("l4"))
     clock = [0.0]
     source = opened(clock=lambda: clock[0])
@@ -197,6 +199,7 @@ def test_nothing_leaks(standin, opened):
     assert after_fds <= before_fds + 2
     assert after_kib - before_kib < 1024
     source.close()
+    nvml_fixtures.settle(older)
     calls = node.calls()
     assert calls["nvmlInitWithFlags"] == calls["nvmlShutdown"] > 30
 

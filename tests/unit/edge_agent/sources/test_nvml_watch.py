@@ -68,6 +68,31 @@ def test_every_device_may_hang():
     gate.set()
 
 
+def test_a_fault_of_the_whole_driver_is_told_soon():
+    """BR-23's kind: 16 devices hang, each found in half the time of the one before: all are told
+    in far less than 16 limits.
+    """
+    gate = threading.Event()
+    watched = watch.Watch(2 * LIMIT_S)
+    started_s = time.monotonic()
+    found = watched.run(dict.fromkeys("abcdefghijklmnop", gate.wait))
+    passed_s = time.monotonic() - started_s
+    gate.set()
+
+    assert set(found.values()) == {watch.HUNG}
+    assert passed_s < 8 * 2 * LIMIT_S
+
+
+def test_a_last_job_is_done_after_the_others():
+    """What is to be done at the end is, by the same thread, and nobody waits for it."""
+    done = threading.Event()
+    watched = watch.Watch(LIMIT_S)
+    watched.run({"a": lambda: 1})
+    watched.close({"last": done.set})
+
+    assert done.wait(1)
+
+
 def test_closing_does_not_wait():
     """A thread that hangs does not hold up the end of the process."""
     gate = threading.Event()
