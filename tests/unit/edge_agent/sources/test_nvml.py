@@ -6,13 +6,14 @@ import ctypes
 import struct
 import threading
 import types
+from typing import ClassVar
 
 import pynvml
 import pytest
 
 from edge_agent import errors
 from edge_agent.core import normalize, reading
-from edge_agent.sources.nvml import codes
+from edge_agent.sources.nvml import codes, events
 from edge_agent.sources.nvml import source as nvml
 
 SEVENS = {
@@ -82,6 +83,7 @@ class FakeNvml:
     """Two GPUs; `fail[(function, gpu)]` is the code that call raises, `fail[function]` for all."""
 
     NVMLError = NvmlFakeError
+    made: ClassVar[list["FakeNvml"]] = []
     nvmlMemory_v2 = 0x02000028  # noqa: N815 - as the library names it
 
     def __init__(self, uuids=("GPU-A", "GPU-B"), text=str) -> None:
@@ -93,6 +95,7 @@ class FakeNvml:
         self.text = text
         self.xids = []
         self.idle = threading.Event()
+        FakeNvml.made.append(self)
 
     def __getattr__(self, name):
         if name.startswith("c_nvml"):
@@ -177,7 +180,8 @@ class FakeNvml:
 
     def _nvmlEventSetWait_v2(self, events, timeout):
         if not self.xids:
-            self.idle.wait(0.01)
+            self.idle.wait(timeout / 1000)
+            self.idle.clear()
             raise NvmlFakeError(codes.TIMEOUT)
         uuid, xid = self.xids.pop(0)
         return types.SimpleNamespace(
@@ -187,6 +191,16 @@ class FakeNvml:
             gpuInstanceId=0xFFFFFFFF,
             computeInstanceId=0xFFFFFFFF,
         )
+
+
+@pytest.fixture(autouse=True)
+def quiet(monkeypatch):
+    """Threads that wait for events end soon, and those that are left do not spin."""
+    monkeypatch.setattr(events, "WAIT_MS", 50)
+    yield
+    for lib in FakeNvml.made:
+        lib.fail["nvmlEventSetWait_v2"] = 999
+    FakeNvml.made.clear()
 
 
 def opened(lib=None):
@@ -335,6 +349,7 @@ def test_xids_come_from_the_event_set():
     """BR-29: two equal XIDs are two events; then there are none."""
     lib, source = opened()
     lib.xids = [("GPU-A", 31), ("GPU-A", 31)]
+    lib.idle.set()
     heard, rang = [], threading.Event()
     source._events._wake = rang.set
     while len(heard) < 2:
