@@ -10,9 +10,8 @@ between two looks, or before the first look at it, is not in it.
 To look at every descriptor of a host each second costs too much: a process that held no
 render node is looked at in every fifth look only, each in its turn.
 
-What cannot be seen is not taken for idle: without the host's pid namespace (whose pid 2
-is always `kthreadd`) no process is told, and when any process's descriptors may not be
-read, no GPU's use is.
+What cannot be seen is not taken for idle: without the host's `/proc` no process is told,
+and when any process's descriptors may not be read, no GPU's use is.
 """
 
 import os
@@ -27,7 +26,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from edge_agent.core import reading
-from edge_agent.sources import cards_fdinfo, sysfs
+from edge_agent.sources import cards_fdinfo, hostproc, sysfs
 
 OVER_MAX: Final = 1.05
 """Two clocks are compared: a full engine may seem to be busy a little longer than time went."""
@@ -66,7 +65,7 @@ class Clients:
 
     def look(self, integrated: Mapping[str, bool]) -> dict[str, Use]:
         """The use of the GPUs in these PCI slots; each says whether it is integrated."""
-        if sysfs.plain(self._proc / "2/comm") != "kthreadd":
+        if not hostproc.is_hosts(self._proc):
             self._marks, self._looked = {}, False
             blind = reading.Failed("the host's processes are not visible")
             return {slot: Use(utilization_percent=blind) for slot in integrated}

@@ -1,9 +1,8 @@
 """From a process of the host to its pod, through the host's `/proc`. No Kubernetes needed.
 
-Drivers tell pids of the host. They mean something here only if `proc` is the host's, which
-its process 2 shows: it is the kernel's `kthreadd`, a kernel thread, in the first pid
-namespace and in no other, and anybody may read that. (`/proc/1/ns/pid` may be read by root
-only, and the inode of `/proc/self/ns/pid` says nothing of a `/proc` mounted elsewhere.)
+Drivers tell pids of the host. They mean something here only if `proc` is the host's (see
+`hostproc`; `/proc/1/ns/pid` may be read by root only, and the inode of `/proc/self/ns/pid`
+says nothing of a `/proc` mounted elsewhere).
 Without it every owner is `unknown`: a pid of the host may be one of our own container's, and
 nothing is taken for the agent's pod.
 
@@ -28,6 +27,7 @@ from msgspec.structs import replace
 
 from edge_agent import config
 from edge_agent.core import cgroup, checks, procstat, reading
+from edge_agent.sources import hostproc
 
 HOMES_MAX: Final = 4_096
 READ_BYTES_MAX: Final = 65_536
@@ -56,10 +56,7 @@ class Pods:
         return self._is_host or self._prove()
 
     def _prove(self) -> bool:
-        self._is_host = False
-        with suppress(OSError):
-            second = procstat.parse(_read(f"{self._proc}/2/stat"))
-            self._is_host = second is not None and second.is_kernel_thread
+        self._is_host = hostproc.is_hosts(self._proc)
         return self._is_host
 
     def _owned(self, process: reading.RawProcess) -> reading.RawProcess:

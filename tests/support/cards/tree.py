@@ -17,6 +17,9 @@ DEVICES: Mapping[str, Mapping[str, Any]] = {one["id"]: one for one in _CAPTURES[
 CLIENTS: tuple[Mapping[str, Any], ...] = tuple(_CAPTURES["clients"])
 
 
+KTHREADD = "2 (kthreadd) S 0 0 0 0 -1 2129984 0 0 0 0 0 1 0 0 20 0 1 0 31 0 0"
+
+
 class Tree:
     """One host's `/sys` and `/proc` below a folder."""
 
@@ -27,7 +30,7 @@ class Tree:
         self.proc = root / "proc"
         self.proc.mkdir()
         if sees_host:
-            write(self.proc / "2/comm", "kthreadd")
+            write(self.proc / "2/stat", KTHREADD)
             (self.proc / "2/fd").mkdir()
 
     def card(
