@@ -20,7 +20,7 @@ from prometheus_client import CollectorRegistry
 from edge_agent import config, delivery, exporter, liveness, sampler, spool, telemetry, threads
 from edge_agent.core import backoff, cadence
 from edge_agent.errors import GiveUpError, SpoolError
-from edge_agent.sources import catalog
+from edge_agent.sources import catalog, kmsg
 from wire.sample import Counted, Event, Sample, Status
 
 LAW_INTERVAL_S: Final = 60.0
@@ -81,7 +81,7 @@ class Agent:
             status_changed=self._status_changed,
             latest=self._latest,
             remembered=self._spool.memory(),
-            boot_id=_boot_id(settings.host.proc),
+            boot_id=kmsg.boot_id(settings.host),
         )
         self._delivery = delivery.Delivery(
             settings.mqtt,
@@ -242,14 +242,6 @@ async def _supervise(shared: Shared, place: catalog.Place, agent: Agent | None) 
             say.died(error, wait_ms)
             agent = None
             await asyncio.sleep(wait_ms / 1000)
-
-
-def _boot_id(proc: str) -> str:
-    """The name of this boot of the machine; empty where it cannot be told."""
-    try:
-        return Path(proc, "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    except (OSError, UnicodeDecodeError):
-        return ""
 
 
 def _version() -> str:

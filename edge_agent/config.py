@@ -114,7 +114,6 @@ class Host(Struct, frozen=True, forbid_unknown_fields=True):
     proc: str = "/proc"
     sys: str = "/sys"
     dev: str = "/dev"
-    pod_resources_socket: str = "/var/lib/kubelet/pod-resources/kubelet.sock"
 
 
 class Nvml(Struct, frozen=True, forbid_unknown_fields=True):

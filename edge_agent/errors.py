@@ -4,6 +4,8 @@ A library's exception never leaves the module that imports the library; it arriv
 as one of these, with the library's own words in the text.
 """
 
+from typing import Literal
+
 
 class AgentError(Exception):
     """Anything the agent itself has to say; the text is for a person."""
@@ -22,15 +24,21 @@ class LinkError(AgentError):
 
 
 class SourceError(AgentError):
-    """A source cannot give what it was asked for."""
+    """A source cannot give what it was asked for; `state` is what is to be said of it."""
+
+    state: Literal["failed", "access lost", "driver mismatch"] = "failed"
 
 
 class AccessLostError(SourceError):
     """What was readable before answers nothing any more; a new process may help."""
 
+    state = "access lost"
+
 
 class DriverMismatchError(SourceError):
     """The library in this process is not the one of the loaded driver; a new process helps."""
+
+    state = "driver mismatch"
 
 
 class GiveUpError(AgentError):

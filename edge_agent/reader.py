@@ -19,9 +19,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+import msgspec
+
 from edge_agent import telemetry, threads
 from edge_agent.core import checks, reading, record
-from edge_agent.errors import AccessLostError, DriverMismatchError, GiveUpError, SourceError
+from edge_agent.errors import GiveUpError, SourceError
 from edge_agent.sources import catalog
 from wire.sample import Event, EventName, GpuInventory
 
@@ -180,19 +182,8 @@ class Reader:
 
     def _failed(self, error: SourceError) -> None:
         """A read that gave nothing: the source is looked at again before the next read."""
-        state: reading.AvailabilityState = "failed"
-        if isinstance(error, DriverMismatchError):
-            state = "driver mismatch"
-        elif isinstance(error, AccessLostError):
-            state = "access lost"
-        known = self.availability
-        self.availability = reading.Availability(
-            state=state,
-            detail=str(error),
-            driver_version=known.driver_version,
-            cuda_version=known.cuda_version,
-            library_versions=known.library_versions,
-            gpus=known.gpus,
+        self.availability = msgspec.structs.replace(
+            self.availability, state=error.state, detail=str(error)
         )
         self._say.source_read_failed(self.source.name, str(error), first=not self._is_failing)
 

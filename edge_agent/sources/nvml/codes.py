@@ -13,6 +13,7 @@ Library = Any
 """What of `pynvml` is used: its functions by name, its structures, `NVMLError` with `.value`, and
 `nvmlLib`, the loaded library."""
 
+INVALID_ARGUMENT: Final = 2
 NO_PERMISSION: Final = 4
 NOT_FOUND: Final = 6
 INSUFFICIENT_SIZE: Final = 7

@@ -174,7 +174,7 @@ class Device:
                 value = raw if kind in ways.PLAIN else ways.decoded(kind, raw)
                 if way.rate:
                     value = self._rate(field, value)
-            elif code != ways.INVALID_ARGUMENT:  # else an id that this driver does not know
+            elif code != codes.INVALID_ARGUMENT:  # else an id that this driver does not know
                 outcome = self._outcome(code)
                 if isinstance(outcome, reading.Failed):
                     return outcome

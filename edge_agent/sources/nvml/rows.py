@@ -8,7 +8,6 @@ from typing import Any, Final
 from edge_agent.sources.nvml import codes
 
 COUNT_LEAST: Final = 64
-TOO_SMALL: Final = 7
 TRIES: Final = 3
 
 
@@ -31,8 +30,8 @@ class Rows:
             if code == 0:
                 size = min(self._count.value * self._layout.size, len(self._memory))
                 return self._layout.iter_unpack(memoryview(self._memory)[:size])
-            if code != TOO_SMALL:
+            if code != codes.INSUFFICIENT_SIZE:
                 raise self._lib.NVMLError(code)
             count = 2 * self._count.value + COUNT_LEAST
             self._memory = ctypes.create_string_buffer(min(count, 65_536) * self._layout.size)
-        raise self._lib.NVMLError(TOO_SMALL)
+        raise self._lib.NVMLError(codes.INSUFFICIENT_SIZE)

@@ -29,8 +29,7 @@ EVENTS_PAUSE_S: Final = 0.1
 LIBRARY: Final = "library"
 DEFAULTS: Final = config.Nvml()
 NEED_NEW_PROCESS: Final[Mapping[str, type[SourceError]]] = {
-    "driver mismatch": DriverMismatchError,
-    "access lost": AccessLostError,
+    error.state: error for error in (DriverMismatchError, AccessLostError)
 }
 
 

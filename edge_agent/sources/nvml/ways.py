@@ -17,7 +17,6 @@ FIELD: Final = struct.Struct("=24xIIQ")
 """Of one nvmlFieldValue_t (id, scope, time, latency before it): type, return code, raw value."""
 DOUBLE, UINT, ULONG, ULONG_LONG, LONG_LONG, INT, USHORT = range(7)
 PLAIN: Final = frozenset({ULONG, ULONG_LONG})
-INVALID_ARGUMENT: Final = 2
 
 
 class Plan(Struct):
