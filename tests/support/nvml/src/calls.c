@@ -164,16 +164,20 @@ bool version_fits(int symbol, unsigned int asked, unsigned int version, size_t b
     return asked == (bytes | version << 24U) && (newest == 0 || version <= newest);
 }
 
+/* The number of a key is the answer of a call that was entered. */
+result answer_u32(struct call *call, int key, unsigned int *value) {
+    long long found = 0;
+    if (value == NULL) return call_leave(call, INVALID_ARGUMENT);
+    result code = number_get(call->gpu, key, &found);
+    if (code == SUCCESS) *value = (unsigned int)found;
+    call_out(call, value, sizeof *value);
+    return call_leave(call, code);
+}
+
 result read_u32(int symbol, device handle, int about, int key, unsigned int *value) {
     struct call call;
-    long long found = 0;
     result code = call_enter(&call, symbol, handle, about);
-    if (code != SUCCESS) return code;
-    if (value == NULL) return call_leave(&call, INVALID_ARGUMENT);
-    code = number_get(call.gpu, key, &found);
-    if (code == SUCCESS) *value = (unsigned int)found;
-    call_out(&call, value, sizeof *value);
-    return call_leave(&call, code);
+    return code == SUCCESS ? answer_u32(&call, key, value) : code;
 }
 
 result read_u64(int symbol, device handle, int about, int key, unsigned long long *value) {

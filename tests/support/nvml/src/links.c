@@ -39,14 +39,8 @@ static result link_enter(struct call *call, int symbol, device handle, unsigned 
 static result link_number(int symbol, device handle, unsigned int link, int key,
                           unsigned int *value) {
     struct call call;
-    long long found = 0;
     result code = link_enter(&call, symbol, handle, link);
-    if (code != SUCCESS) return code;
-    if (value == NULL) return call_leave(&call, INVALID_ARGUMENT);
-    code = number_get(call.gpu, key, &found);
-    if (code == SUCCESS) *value = (unsigned int)found;
-    call_out(&call, value, sizeof *value);
-    return call_leave(&call, code);
+    return code == SUCCESS ? answer_u32(&call, key, value) : code;
 }
 
 #define LINK_CALL(NAME, KEY)                                                          \

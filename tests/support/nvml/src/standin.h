@@ -239,6 +239,7 @@ bool version_fits(int symbol, unsigned int asked, unsigned int version, size_t b
 device gpu_handle(int slot);
 device mig_handle(int slot, int mig);
 bool handle_find(device handle, int *slot, int *mig);
+result answer_u32(struct call *call, int key, unsigned int *value);
 result read_u32(int symbol, device handle, int about, int key, unsigned int *value);
 result read_u64(int symbol, device handle, int about, int key, unsigned long long *value);
 result read_text(int symbol, device handle, int about, int key, char *text, unsigned int bytes);
